@@ -118,6 +118,50 @@ def SeparateStates : Pass<"ejk-separate-states", "::mlir::func::FuncOp"> {
   let statistics = [Statistic<"numSeparated", "functions", "functions with more scans">];
 }
 
+def FoldOwnHeads : Pass<"ejk-fold-own-heads", "::mlir::func::FuncOp"> {
+  let summary = "no sums over heads of which each is alone";
+  let description = [{
+    What: `ejk.sum_heads` of a tensor with as many heads as the one that it is to be like becomes the tensor, rounded
+    to the sum's type; in the step of the scan that gives it, where nothing else uses it. Why: the derivation knows
+    the heads of arguments only, and sums the gradients of shifted rows as if heads shared these. Here the shapes of
+    `ejk-describe-interface` tell. Results do not change.
+
+    Before:
+    ```mlir
+    %s = ejk.shift %q by 1 : tensor<?x?x?x64xbf16>
+    %d = ejk.sum_heads %ds along 2 like %s : tensor<?x?x?x64xf32>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xf32>
+    ```
+    After: %ds in the place of %d.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+  let statistics = [Statistic<"numFolded", "folded", "sums folded">];
+}
+
+def GatherShifts : Pass<"ejk-gather-shifts", "::mlir::func::FuncOp"> {
+  let summary = "sums of shifted products as one scan";
+  let description = [{
+    What: a sum of tensors x ⊙ wᵢ, each an output of one scan that is shifted by other steps, becomes a scan without states that
+    multiplies shifted rows of x and adds them; wᵢ is constant in time. Why: the derivative of a convolution is such
+    a sum. Its terms would be stored one by one, shifted into copies, and added. The scan stores x alone, and
+    shifts are a part of how the next one loads it. Results do not change, but that a 16-bit sum is rounded once.
+
+    Before:
+    ```mlir
+    %a, %b = ejk.scan … { … outputs(%x ⊙ %w0, %x ⊙ %w1) }
+    %bs = ejk.shift %b by -1 : tensor<?x?x?x64xf32>
+    %d = arith.addf %a, %bs : tensor<?x?x?x64xf32>
+    ```
+    After:
+    ```mlir
+    %xs = ejk.scan … { … outputs(%x) }
+    %x1 = ejk.shift %xs by -1 : tensor<?x?x?x64xf32>
+    %d = ejk.scan sequences(%xs, %x1) parameters(%w0, %w1) { … outputs(%x ⊙ %w0 + %x1 ⊙ %w1) }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+  let statistics = [Statistic<"numGathered", "gathered", "sums that became scans">];
+}
+
 def SplitRotations : Pass<"ejk-split-rotations"> {
   let summary = "move rotations of vectors that depend on a state out of scans";
   let description = [{
@@ -151,7 +195,8 @@ def SplitSums : Pass<"ejk-split-sums"> {
     change.
 
     With `above`, wide states alone: thread blocks that compute a chunk on tensor cores share such a state, and none has all
-    channels of what is read.
+    channels of what is read. With `matrices-only`, scans without K×V states stay whole if their vectors have one length: a
+    thread block of a GPU has all channels of these.
 
     Before:
     ```mlir
@@ -167,7 +212,9 @@ def SplitSums : Pass<"ejk-split-sums"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect"];
   let options = [Option<"above", "above", "int64_t", "-1",
-      "only in scans with a state of more elements; others stay as they are">];
+      "only in scans with a state of more elements; others stay as they are">,
+    Option<"matricesOnly", "matrices-only", "bool", "false",
+      "only in scans with a K×V state; others stay as they are">];
   let statistics = [Statistic<"numSplit", "sums", "sums taken out of scans">];
 }
 
@@ -219,6 +266,9 @@ def SplitOverTime : Pass<"ejk-split-over-time"> {
     block scans one sequence and head, so that few of them leave multiprocessors idle. Cost: keys,
     values and gates are read twice.
 
+    With `without-matrices`, only scans without K×V states are, which have no carried state or sum up: step
+    by step these, too, have a thread block a head, and steps that need nothing of each other wait.
+
     The length of segments depends on the rows of a batch entry alone (`#ejk.segments`), and
     states are combined in the order of the segments, so that a sequence gives the same bits in any
     batch. Packed sequences have segments of `packed` rows.
@@ -265,6 +315,8 @@ def SplitOverTime : Pass<"ejk-split-over-time"> {
     Option<"most", "most", "int64_t", "4096", "the most rows of such a segment">,
     Option<"count", "count", "int64_t", "4", "segments that a long batch entry has at least">,
     Option<"packed", "packed", "int64_t", "2048", "rows of a segment of packed sequences">,
+    Option<"withoutMatrices", "without-matrices", "bool", "false",
+           "only scans without K×V states whose other states, if any, add up; others stay as they are">,
     Option<"remarks", "remarks", "bool", "true", "say why a scan is not divided">];
   let statistics = [
     Statistic<"numSplit", "split", "scans divided into segments">,

@@ -25,10 +25,20 @@ static GreedyRewriteConfig foldsOnly() {
   return config;
 }
 
+/// What stands between the scans of a derivative, before these have schedules.
+static void addGatheringPasses(OpPassManager &pm) {
+  pm.addNestedPass<func::FuncOp>(ejk::createFoldOwnHeads());
+  pm.addNestedPass<func::FuncOp>(ejk::createGatherShifts());
+  pm.addPass(createCanonicalizerPass());
+}
+
 void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
+  bool forCpu = options.keepReadsUpTo != 0; // which has its alternatives by now
   ExpandQueriesOptions queries;
   queries.forSteps = options.schedule == Schedule::step || options.schedule == Schedule::automatic;
   pm.addPass(createExpandQueries(queries));
+  if (!forCpu)
+    addGatheringPasses(pm);
   pm.addPass(createSplitRotations());
   pm.addPass(createCanonicalizerPass());
   MakeAlternativesOptions copies;
@@ -74,11 +84,23 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
   reads.keepUpTo = options.keepReadsUpTo;
   pm.addPass(createSplitReads(reads));
   pm.addPass(createCanonicalizerPass());
-  pm.addPass(createSplitSums());
+  SplitSumsOptions sums;
+  sums.matricesOnly = !forCpu;
+  pm.addPass(createSplitSums(sums));
   pm.addPass(createCanonicalizerPass());
-  if (options.keepReadsUpTo) // of those that stayed whole and were cut since
+  if (forCpu) // of those that stayed whole and were cut since
     pm.addPass(createSplitReads(reads));
   pm.addPass(createCSEPass());
+  if (!forCpu) {
+    SplitOverTimeOptions rows;
+    rows.withoutMatrices = true;
+    rows.count = cost::kRowSegments;
+    rows.most = rows.packed = cost::kMostRowsOfRowSegment;
+    rows.remarks = false;
+    pm.addPass(createSplitOverTime(rows));
+    pm.addPass(createCanonicalizerPass());
+    pm.addPass(createCSEPass());
+  }
   // What stands between recurrences becomes as few elementwise ops as it can.
   OpPassManager &functions = pm.nest("func.func");
   // Fusion is of results with one use. The first round gives each op an empty
@@ -172,6 +194,7 @@ void ejk::buildToCPUPipeline(OpPassManager &pm, StringRef target, Schedule sched
       cpu && cpu->multipliesBf16 &&
       (schedule == Schedule::automatic || schedule == Schedule::chunk);
   pm.addPass(createExpandQueries());
+  addGatheringPasses(pm);
   pm.addPass(createMakeAlternatives(alternatives));
   buildToTilePipeline(pm, options);
   if (options.chunksOfCpu) // outputs are then rounded and stored from registers

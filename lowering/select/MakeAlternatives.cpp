@@ -17,6 +17,7 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
 #include "passes/scan/ExpandQueries.h"
+#include "passes/scan/OwnHeads.h"
 #include "passes/scan/ScanProperties.h"
 #include <set>
 
@@ -316,29 +317,6 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       renameSizes(direct, renamed);
     ++numDirect;
     return true;
-  }
-
-  /// A head's sum of itself alone.
-  static void replaceByTerm(SumHeadsOp sum) {
-    auto scan = sum.getTensor().getDefiningOp<ScanOp>();
-    unsigned output = cast<OpResult>(sum.getTensor()).getResultNumber();
-    auto type = cast<RankedTensorType>(sum.getType());
-    OpOperand &yielded = scan.getYield().getOutputsMutable()[output];
-    if (!type.getElementType().isF32()) {
-      OpBuilder b(scan.getYield());
-      Type rounded = type.getElementType();
-      if (auto vector = dyn_cast<VectorType>(yielded.get().getType()))
-        rounded = vector.clone(rounded);
-      yielded.set(arith::TruncFOp::create(b, sum.getLoc(), rounded, yielded.get()));
-    }
-    Value rows = sum.getTensor();
-    rows.setType(cast<RankedTensorType>(rows.getType()).clone(type.getElementType()));
-    if (rows.getType() != type) {
-      OpBuilder b(sum);
-      rows = tensor::CastOp::create(b, sum.getLoc(), type, rows);
-    }
-    sum.replaceAllUsesWith(rows);
-    sum.erase();
   }
 
   /// In the descriptions of all arguments and results. What they must satisfy is said where they

@@ -193,8 +193,14 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   }
 
   LogicalResult handle(ArrayRef<ScanOp> group) {
-    if (!llvm::all_of(group, [&](ScanOp scan) { return isWanted(scan); }))
+    SmallVector<ScanOp> wanted =
+        llvm::filter_to_vector(group, [&](ScanOp scan) { return isWanted(scan); });
+    if (wanted.size() < group.size()) {
+      for (ScanOp scan : wanted)
+        scan.emitRemark("not chunked: a scan that it shares saved states or sums with has no K×V "
+                        "state");
       return success();
+    }
     GroupCopy copy(group);
     std::optional<tile::DotAlgorithm> inF32 = f32MatmulsOf(copy.scans);
     if (!inF32)

@@ -63,6 +63,10 @@ constexpr int64_t kFewestRowsForChunksOnCpu = 64;
 /// 512 rows they take 23.3, 19.8 and 17.2, less for narrower states: too little is left to gain.
 constexpr int64_t kFewestRowsToSplit = 1024;
 
+/// Of a scan without K×V states, whose rows need nothing of each other: the segments that a long
+/// sequence has at least, and the rows of one. A warp has a segment of a head, and 16 of 256 rows for
+/// each of 64 heads are 8 warps a multiprocessor. Longer ones leave few sums of segments to add up.
+constexpr int64_t kRowSegments = 16, kMostRowsOfRowSegment = 256;
 /// The segments of a sequence where a device takes all of them at once, at least; their rows at
 /// most, and those of a packed one. A segment costs the reading and writing of its state four
 /// times, as much as 256 rows of keys, values, queries and outputs, and one step of the scan that

@@ -69,13 +69,18 @@ SmallVector<ScanOp> ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given
   OpBuilder outer(scan);
   YieldOp yield = scan.getYield();
   int64_t every = scan.getSaveEvery().value_or(0);
-  auto operands = [&](ScanBuilder &sb, IRMapping &map) {
+  auto operands = [&](ScanBuilder &sb, IRMapping &map,
+                      llvm::function_ref<bool(Operation *)> isComputed) {
+    // A scan that takes what another one saves, or the terms of a sum, has the chunks of that.
+    auto isUsed = [&](Operation *op) { return isa<YieldOp>(op) || isComputed(op); };
     for (auto [arg, tensor] : llvm::zip(scan.getSequenceArgs(), scan.getSequences()))
-      map.map(arg, sb.addSequence(tensor));
+      if (llvm::is_contained(wanted, arg) || llvm::any_of(arg.getUsers(), isUsed))
+        map.map(arg, sb.addSequence(tensor));
     for (auto [arg, tensor] : llvm::zip(scan.getParameterArgs(), scan.getParameters()))
       map.map(arg, sb.addParameter(tensor, arg.getType()));
     for (auto [arg, tensor] : llvm::zip(scan.getSavedArgs(), scan.getSavedStates()))
-      map.map(arg, sb.addSavedState(tensor, every));
+      if (llvm::any_of(arg.getUsers(), isComputed))
+        map.map(arg, sb.addSavedState(tensor, every));
   };
   // The saves of one of the two scans.
   using Saves = SmallVector<std::pair<Value, unsigned>>;
@@ -100,7 +105,9 @@ SmallVector<ScanOp> ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given
   findNeeded(given);
   ScanBuilder first(outer, scan);
   IRMapping early;
-  operands(first, early);
+  operands(first, early, [&](Operation *op) {
+    return op->getNumResults() == 1 && !isLate(op->getResult(0));
+  });
   for (auto [i, arg] : llvm::enumerate(scan.getStateArgs()))
     if (!isLate(arg))
       state(first, early, i);
@@ -147,7 +154,9 @@ SmallVector<ScanOp> ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given
   // The second scan: late values with uses, computed from outputs of the first and from `given`.
   ScanBuilder second(outer, scan);
   IRMapping map;
-  operands(second, map);
+  operands(second, map, [&](Operation *op) {
+    return op->getNumResults() == 1 && needed.contains(op->getResult(0));
+  });
   for (auto [i, arg] : llvm::enumerate(scan.getStateArgs()))
     if (needed.contains(arg) && !crossing.contains(arg))
       state(second, map, i);

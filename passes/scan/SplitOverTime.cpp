@@ -56,6 +56,10 @@ public:
 
   /// Says at the op in the way why the scan cannot be split.
   LogicalResult analyze();
+  /// Whether no segment's start depends on the one before.
+  bool areApart() const {
+    return llvm::none_of(states, [](const SplitState &state) { return state.needsTotals(); });
+  }
   DividedScan apply();
 
 private:
@@ -448,7 +452,8 @@ struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
     SmallVector<DividedScan> divided;
     for (ScanOp scan : scans) {
       // One without states has nothing to combine.
-      if (scan.getSegments() || scan.getNumStates() == 0)
+      if (scan.getSegments() || (withoutMatrices ? llvm::any_of(scan.getStateArgs(), isMatrix)
+                                                 : scan.getNumStates() == 0))
         continue;
       if (!scan.getQueries().empty()) {
         if (remarks)
@@ -469,7 +474,7 @@ struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
       if (!ShapedType::isDynamic(rows) && rows <= segments.rowsOf(rows))
         continue;
       TimeSplitter splitter(scan, segments, divided, remarks);
-      if (failed(splitter.analyze())) {
+      if (failed(splitter.analyze()) || (withoutMatrices && !splitter.areApart())) {
         ++numDeclined;
         continue;
       }

@@ -23,8 +23,22 @@ struct SplitSumsPass : ejk::impl::SplitSumsBase<SplitSumsPass> {
     cutScans(getOperation(), [this](ScanOp scan) { return split(scan); });
   }
 
+  /// Whether all vectors of the step have as many channels, those of one channel aside.
+  static bool hasOneLength(ScanOp scan) {
+    int64_t length = 1;
+    for (Operation &op : scan.getStep())
+      for (Value value : op.getOperands())
+        if (auto type = dyn_cast<VectorType>(value.getType()); type && type.getDimSize(0) > 1) {
+          if (length > 1 && type.getDimSize(0) != length)
+            return false;
+          length = type.getDimSize(0);
+        }
+    return true;
+  }
+
   SmallVector<ScanOp> split(ScanOp scan) {
-    if (largestMatrixState(scan) <= above)
+    int64_t elements = largestMatrixState(scan);
+    if (elements <= above || (matricesOnly && elements == 0 && hasOneLength(scan)))
       return {};
     SmallVector<Value> sums;
     for (Operation &op : scan.getStep())

@@ -85,6 +85,12 @@ class _OfStates(Recurrence):
                  pool: _Argument | Sequence[Tensor] = None,
                  **named: _Argument) -> tuple[Any, ...]: ...
 
+class _OfRows(Recurrence):
+    """One without states, a function of rows: its value, or a tuple of several."""
+    def __call__(self, *arguments: _Argument, initial_state: _Initial = None,
+                 cu_seqlens: Tensor | None = None, save_states: bool = True,
+                 pool: _Argument | Sequence[Tensor] = None, **named: _Argument) -> Any: ...
+
 _Step: TypeAlias = Callable[..., Any]
 
 @overload
@@ -93,6 +99,12 @@ def recurrence(function: _Step, *, reverse: bool = False,
 @overload
 def recurrence(function: None = None, *, reverse: bool = False,
                queries: str | Sequence[str] = ()) -> Callable[[_Step], Recurrence]: ...
+@overload
+def recurrence(function: _Step, *, states: Literal[0], reverse: bool = False,
+               queries: str | Sequence[str] = ()) -> _OfRows: ...
+@overload
+def recurrence(function: None = None, *, states: Literal[0], reverse: bool = False,
+               queries: str | Sequence[str] = ()) -> Callable[[_Step], _OfRows]: ...
 @overload
 def recurrence(function: _Step, *, states: int, reverse: bool = False,
                queries: str | Sequence[str] = ()) -> _OfStates: ...

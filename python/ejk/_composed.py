@@ -8,6 +8,7 @@ from ._errors import TensorError
 from ._named import default_scale, named, query
 from ._outside import (cast, first_row, next_row, ones_like, softmax, stop_gradient, times_one,
                        wide)
+from ._recurrence import recurrence
 
 
 @named
@@ -111,7 +112,8 @@ def _mlstm_size(product, top):
 
 
 # The same in three recurrences, of which the two with matrices are computed by chunks: the
-# normaliser is a matrix of one column.
+# normaliser is a matrix of one column. Values are weighted before and the division comes behind, so that the
+# memory's derivative needs no sum over all channels of what is read, which the slices of a wide state do not have.
 
 @named
 def _mlstm_maximum(m, i, f_):
@@ -126,9 +128,19 @@ def _mlstm_normaliser(n, i, f_, before, top, q, k, one, scale):
 
 
 @functools.partial(named, remedies=_OF_KEYS)
-def _mlstm_memory(C, q, k, v, i, f_, before, top, product, scale):
-    C = C.decay(f.log_sigmoid(f_) + before - top).add(k * scale, v * f.exp(i - top))
-    return C, C.read(q) / _mlstm_size(product, top)
+def _mlstm_memory(C, q, k, v, f_, before, top, scale):
+    C = C.decay(f.log_sigmoid(f_) + before - top).add(k * scale, v)
+    return C, C.read(q)
+
+
+@functools.partial(recurrence, states=0)
+def _mlstm_weighted(v, i, top):
+    return v * f.exp(i - top)
+
+
+@functools.partial(recurrence, states=0)
+def _mlstm_divided(r, product, top):
+    return r / _mlstm_size(product, top)
 
 
 # Rows from which a sequence of 16-bit rows is computed in three recurrences. With fewer, three launches take
@@ -146,7 +158,7 @@ def mlstm(q, k, v, i, f, *, scale=None, initial_state=None, cu_seqlens=None, rev
     n are kept divided by exp(m), so that exp(i) does not overflow. States are C [N, H, K, V], the
     normaliser n [N, H, K] and the maximum m [N, H]; `initial_state` is a tuple of the three, of which
     each may be None for zero. From 64 steps on, 16-bit rows without a pool are computed in three
-    recurrences: the gates step by step, normaliser and memory by chunks."""
+    recurrences: the maximum step by step, normaliser and memory by chunks."""
     scale = default_scale(scale, q)
     options = dict(cu_seqlens=cu_seqlens, save_states=save_states)
     if pools or str(q.dtype).endswith(("float32", "float64")) or q.shape[1] < _MLSTM_ROWS:
@@ -162,9 +174,9 @@ def mlstm(q, k, v, i, f, *, scale=None, initial_state=None, cu_seqlens=None, rev
     product, n = _mlstm_normaliser(reverse)(
         i, f, before, top, q, k, ones_like(q, (q.shape[2], 1)), scale,
         initial_state=None if n is None else n[..., None], **options)
-    o, C = _mlstm_memory(reverse)(q, k, v, i, f, before, top, product, scale,
+    r, C = _mlstm_memory(reverse)(q, k, _mlstm_weighted(v, i, top), f, before, top, scale,
                                   initial_state=C, **options)
-    return o, (times_one(C, -m), times_one(n[..., 0], -m), m)
+    return _mlstm_divided(r, product, top), (times_one(C, -m), times_one(n[..., 0], -m), m)
 
 
 __all__ = ["mamba3", "gated_slot_attention", "mlstm"]

@@ -67,7 +67,12 @@ def recurrence(function=None, *, states=1, reverse=False, queries=()):
     slow, for checks.
 
     `states` is the number of states, the function's first arguments. With `reverse`, steps are
-    taken from the last to the first.
+    taken from the last to the first. With 0 it is a function of rows, whose steps need nothing of each
+    other but rows that are shifted; a call returns its value, or a tuple of them, and no state::
+
+        @ejk.recurrence(states=0)
+        def gated_norm(x, z, weight):
+            return weight * x * ejk.rsqrt(ejk.sum(x * x) / 128 + 1e-6) * ejk.silu(z)
 
     `queries` names tensors over time that have more heads, Hq = G·H: the G query heads of a group
     share a head and its state, which is kept and moved once. What depends on a query goes to
@@ -129,7 +134,7 @@ class Recurrence:
                                "recurrence takes already; choose another name")
         if len(parameters) <= states:
             _trace.fail_at(function, f"must take {states} state{'s' * (states > 1)} and at least "
-                           "one tensor")
+                           "one tensor" if states else "must take at least one tensor")
         self._names = [p.name for p in parameters[states:]]
         own = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in parameters[states:]]
         own += [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(n))
@@ -183,6 +188,8 @@ class Recurrence:
         if hasattr(door, "remember") and not named and self._states == 1:
             door.remember(sites, arguments, initial_state, cu_seqlens, key, tensors, results,
                           save_states)
+        if not self._states:
+            return results[0] if outputs == 1 else tuple(results)
         states = tuple(results[outputs:])
         return (*results[:outputs], states[0] if self._states == 1 else states)
 

@@ -279,9 +279,12 @@ def run(function, spec):
             inputs.append(row)
             trace.rows.add(index, argument, row)
         returned = _call(function, [*map(trace.argument, range(count)), *inputs])
+        if count == 0 and not isinstance(returned, tuple):
+            returned = (returned,)
         if not isinstance(returned, tuple) or len(returned) < count + 1:
             fail_at(function, f"must return {count} new state{'s' * (count > 1)} and at least one "
-                     "output, as in 'return S, S.read(q)'")
+                     "output, as in 'return S, S.read(q)'" if count else
+                     "must return at least one value, as in 'return a * x'")
         states = [_values._decided(v) for v in returned[:count]]
         outputs = [trace.value(v, "an output") if not isinstance(v, (State, LastRows)) else v
                    for v in returned[count:]]
@@ -418,12 +421,13 @@ def text_of(function, spec, name, places=False):
         scan += f"\n      queries({over_time(queries)})"
     if parameters:
         scan += "\n      parameters(" + ", ".join(parameters) + ")"
-    scan += "\n      states(" + ", ".join(
-        f"%s.{i} = " + (pools.start(i) if pools else
-                        f"%{state_names[i]}" if spec.initial[i] else "zero") + f" : {t}"
-        for i, t in enumerate(state_types)) + ")"
-    yields = (f"ejk.yield states({', '.join(s.name for s in states)} : "
-              f"{', '.join(type_of(s) for s in states)})")
+    if states:
+        scan += "\n      states(" + ", ".join(
+            f"%s.{i} = " + (pools.start(i) if pools else
+                            f"%{state_names[i]}" if spec.initial[i] else "zero") + f" : {t}"
+            for i, t in enumerate(state_types)) + ")"
+    yields = "ejk.yield" + (f" states({', '.join(s.name for s in states)} : "
+                            f"{', '.join(type_of(s) for s in states)})" if states else "")
     if yielded:
         yields += (f" outputs({', '.join(n for n, _ in yielded)} : "
                    f"{', '.join(t for _, t in yielded)})")

@@ -58,6 +58,12 @@ def gated_delta_net(q: _T, k: Tensor, v: Tensor, z: Tensor, a: Tensor, b: Tensor
                     conv_state: Sequence[Tensor] | None = None, output_conv_state: bool = False,
                     initial_state: Tensor | None = None, cu_seqlens: Tensor | None = None,
                     save_states: bool = True) -> tuple[Any, ...]: ...
+def kda_block(q: _T, k: Tensor, v: Tensor, g: Tensor, b: Tensor, z: Tensor, conv_weight: Tensor,
+              A_log: Tensor, dt_bias: Tensor | None, norm_weight: Tensor, *,
+              lower_bound: float | None = None, conv_bias: Tensor | None = None, eps: float = 1e-5,
+              scale: float | None = None, conv_state: Sequence[Tensor] | None = None,
+              output_conv_state: bool = False, initial_state: Tensor | None = None,
+              cu_seqlens: Tensor | None = None, save_states: bool = True) -> tuple[Any, ...]: ...
 def kda(q: _T, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, *, scale: float | None = None,
         initial_state: Tensor | None = None, cu_seqlens: Tensor | None = None,
         reverse: bool = False, save_states: bool = True,

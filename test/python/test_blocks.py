@@ -93,6 +93,133 @@ class GatedDeltaNet(unittest.TestCase):
                     self.assertLess(error(states[n:n + 1], own_state), 2e-6)
 
 
+def distance(found, wanted):
+    return error(found.detach().double(), wanted.detach().double())
+
+
+def in_float64(kind, q, k, v, g, b, z, weight, A_log, dt_bias, norm_weight, bound, eps, starts):
+    """A block's definition, sequence by sequence of those that begin at rows `starts`."""
+    F, outputs = torch.nn.functional, []
+    H, K = q.shape[2:]
+    for begin, end in zip(starts, [*starts[1:], q.shape[1]]):
+        x = torch.cat([y[:, begin:end].flatten(2) for y in (q, k, v)], -1)
+        width = weight.shape[-1]
+        x = F.silu(F.conv1d(F.pad(x.mT, (width - 1, 0)), weight[:, None], groups=x.shape[-1]).mT)
+        cq, ck, cv = (y.unflatten(-1, (H, -1)) for y in x.split([H * K, H * K, v[0, 0].numel()], -1))
+        cq, ck = (y * torch.rsqrt((y * y).sum(-1, keepdim=True) + 1e-6) for y in (cq, ck))
+        raw = g[:, begin:end] + dt_bias
+        rate = A_log.exp() if kind == "gated_delta_net" else A_log.exp()[:, None]
+        gate = -rate * F.softplus(raw) if bound is None else bound * torch.sigmoid(rate * raw)
+        gate = gate if gate.dim() == 4 else gate[..., None]
+        S, rows = torch.zeros(q.shape[0], H, K, v.shape[-1], dtype=q.dtype), []
+        for t in range(end - begin):
+            S = gate[:, t].exp()[..., None] * S
+            u = b[:, begin + t].sigmoid()[..., None] * (cv[:, t] - torch.einsum("nhkv,nhk->nhv", S, ck[:, t]))
+            S = S + ck[:, t][..., None] * u[..., None, :]
+            rows.append(torch.einsum("nhkv,nhk->nhv", S, cq[:, t]) * K ** -0.5)
+        outputs.append(torch.stack(rows, 1))
+    o = torch.cat(outputs, 1)
+    o = norm_weight * o * torch.rsqrt((o * o).mean(-1, keepdim=True) + eps)
+    return o * (F.silu(z) if kind == "gated_delta_net" else z.sigmoid())
+
+
+class Parts(unittest.TestCase):
+    """Blocks of 16-bit rows from 64 steps on, which are three programs, and short ones of f32, which are one."""
+
+    def compare(self, kind, steps, dtype, limits, bound=None, packed=False, **named):
+        torch.manual_seed(0)
+        B, H, K, V = 1 if packed else 2, 2, 64, 48
+
+        def rows(*channels):
+            return torch.randn(B, steps, H, *channels).to(dtype)
+        g = rows(K) if kind == "kda_block" else torch.randn(B, steps, H)
+        leaves = [rows(K), rows(K), rows(V), g, torch.randn(B, steps, H), rows(V),
+                  (torch.randn(H * (2 * K + V), 4) / 2).to(dtype), torch.rand(H),
+                  torch.randn(H, K) if kind == "kda_block" else torch.randn(H), 1 + torch.randn(V) / 10]
+        for x in leaves:
+            x.requires_grad_()
+        q, k, v, g, b, z, *weights = leaves
+        starts = [0, 21, steps - 30] if packed else [0]
+        cu = torch.tensor([*starts, steps]) if packed else None
+        if kind == "kda_block":
+            o = ejk.ops.kda_block(q, k, v, g, b, z, *weights, lower_bound=bound, cu_seqlens=cu)[0]
+        else:
+            o = ejk.ops.gated_delta_net(q, k, v, z, g, b, *weights, cu_seqlens=cu)[0]
+        cotangent = torch.randn_like(o)
+        found = torch.autograd.grad(o, leaves, cotangent)
+        exact = [x.detach().double().requires_grad_() for x in leaves]
+        eps = 1e-6 if kind == "gated_delta_net" else 1e-5
+        wanted = in_float64(kind, *exact, bound, eps, starts)
+        gradients = torch.autograd.grad(wanted, exact, cotangent.double())
+        self.assertLess(distance(o, wanted), limits[0])
+        for name, a, c in zip("q k v g b z weight A_log dt_bias norm".split(), found, gradients):
+            with self.subTest(name):
+                # A head's gradients are sums of terms of either sign, one a row.
+                self.assertLess(distance(a, c), limits[1] * (2 if name in ("A_log", "dt_bias") else 1))
+
+    def test_in_parts(self):
+        for packed in (False, True):
+            self.compare("gated_delta_net", 96, torch.bfloat16, (5e-3, 8e-3), packed=packed)
+            self.compare("kda_block", 96, torch.bfloat16, (5e-3, 8e-3), packed=packed)
+            self.compare("kda_block", 96, torch.bfloat16, (5e-3, 8e-3), bound=-5.0, packed=packed)
+
+    def test_in_one(self):
+        for packed in (False, True):
+            self.compare("gated_delta_net", 60, torch.float32, (2e-6, 1e-5), packed=packed)
+            self.compare("kda_block", 60, torch.float32, (2e-6, 1e-5), packed=packed)
+            self.compare("kda_block", 60, torch.float32, (2e-6, 1e-5), bound=-5.0, packed=packed)
+
+    def test_a_sequence_goes_on(self):
+        torch.manual_seed(1)
+        q, k, z = torch.randn(3, 1, 200, 2, 32).bfloat16()
+        g, v = torch.randn(1, 200, 2, 32).bfloat16(), torch.randn(1, 200, 2, 32).bfloat16()
+        b = torch.randn(1, 200, 2)
+        weights = (torch.randn(192, 4) / 2).bfloat16(), torch.rand(2), torch.randn(64), torch.ones(32)
+
+        def run(begin, end, **named):
+            return ejk.ops.kda_block(*(x[:, begin:end] for x in (q, k, v, g, b, z)), *weights,
+                                     output_conv_state=True, **named)
+        whole, state, rows = run(0, 200)
+        # 100 steps in parts, 20 in one program, one, and 79 in parts again.
+        outputs, now, last = [], None, None
+        for begin, end in ((0, 100), (100, 120), (120, 121), (121, 200)):
+            o, now, last = run(begin, end, initial_state=now, conv_state=last)
+            outputs.append(o)
+        self.assertLess(distance(torch.cat(outputs, 1), whole), 5e-3)
+        self.assertLess(distance(now, state), 5e-3)
+        for a, c in zip(last, rows):
+            self.assertTrue(torch.equal(a, c))
+
+    def test_a_bound_above_zero(self):
+        x = torch.randn(1, 3, 2, 4)
+        with self.assertRaisesRegex(ValueError, "kda_block: 'lower_bound' must be below 0, but is 5"):
+            ejk.ops.kda_block(x, x, x, x, x[..., 0], x, torch.randn(24, 4), torch.zeros(2), None,
+                              torch.ones(4), lower_bound=5)
+
+    def test_which_kernels(self):
+        """Of rows, one each, forward; chunks for the recurrence and its derivative."""
+        from ejk import _blocks
+        x, n = torch.zeros(1, 4096, 4, 128, dtype=torch.bfloat16), torch.zeros(1, 4096, 4)
+        w = torch.zeros(4, 128, dtype=torch.bfloat16)
+
+        def kernels(recurrence, *arguments, derivatives=0):
+            found = recurrence.explain(*arguments, target="sm_90a", derivatives=derivatives)
+            self.assertFalse(found.remarks)
+            return found
+        for normalise in (False, True):
+            self.assertEqual(len(kernels(_blocks._SHORT_CONVOLUTION, x, w, w, w, w, None, None, 0,
+                                         normalise).kernels), 1)
+        self.assertEqual(len(kernels(_blocks._GATED_NORM_SILU, x, x, torch.zeros(1, 128), 128.0,
+                                     1e-6).kernels), 1)
+        for derivatives in (0, 1):
+            found = kernels(_blocks._GATED_DELTA, x, x, x, n, n, torch.zeros(4), torch.zeros(4), 0.1,
+                            derivatives=derivatives)
+            self.assertEqual(found.schedule, "chunk")
+            found = kernels(_blocks._KIMI, x, x, x, x, n, torch.zeros(4), torch.zeros(4, 128), 0.1, -5.0,
+                            derivatives=derivatives)
+            self.assertEqual(found.schedule, "chunk")
+
+
 class Widths(unittest.TestCase):
     def test_widths(self):
         torch.manual_seed(0)

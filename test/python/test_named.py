@@ -293,8 +293,9 @@ class Torch(unittest.TestCase):
 
     def test_mlstm_in_three_recurrences(self):
         for reverse in (False, True):
-            # Gradients of q and k are sums of two that are rounded each.
-            self.compare("mlstm", long_mlstm(np.random.default_rng(2), reverse), 6e-3, 0)
+            # Gradients of q and k are sums of two that are rounded each, and that of the initial maximum
+            # one of terms that cancel.
+            self.compare("mlstm", long_mlstm(np.random.default_rng(2), reverse), 8e-3, 0)
 
 
 class Jax(unittest.TestCase):

@@ -22,6 +22,8 @@ static constexpr const char *kCommon[] = {
     "ejk-cut-small-states",
     "ejk-separate-states",
     "ejk-split-states",
+    "ejk-fold-own-heads",
+    "ejk-gather-shifts",
     "ejk-expand-queries",
     "ejk-split-rotations",
     "ejk-split-sums",
