@@ -94,13 +94,37 @@ def CutSmallStates : Pass<"ejk-cut-small-states"> {
   let statistics = [Statistic<"numCut", "cut", "scans cut in two">];
 }
 
+def CutRows : Pass<"ejk-cut-rows"> {
+  let summary = "compute operands that chunks have no form for in a scan before";
+  let description = [{
+    What: vectors that a step multiplies a K×V state by, or adds to it, are computed in a scan without states before, and
+    rounded to 16 bits, where they are made of 16-bit rows and of a rotation (`ejk.rotate_half`), or of f32 rows, as
+    angles. Why: a tile has no rotation, and no matmul takes f32 rows; in a scan of rows both are cheap. The vector is rounded
+    where a chunk's matmul would round it. Step by step, where one kernel computes all, the rounding is one more.
+
+    Before:
+    ```mlir
+    %o = ejk.scan sequences(%q : …bf16, %cos : …f32, …) states(%S = …) {
+      %h = ejk.rotate_half %q … %r = arith.addf … ejk.read %S1, %r along key … }
+    ```
+    After:
+    ```mlir
+    %rs = ejk.scan sequences(%q, %cos, …) { %h = ejk.rotate_half %q … outputs(%r : vector<64xbf16>) }
+    %o = ejk.scan sequences(%q, %r = %rs …) states(%S = …) { … ejk.read %S1, %r along key … }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+  let statistics = [Statistic<"numCut", "rows", "vectors that became rows of a scan before">];
+}
+
 def SeparateStates : Pass<"ejk-separate-states", "::mlir::func::FuncOp"> {
   let summary = "let chunks take the K×V states of scans with other states";
   let description = [{
-    What: runs `ejk-column-states`, `ejk-cut-small-states` and `ejk-split-states` on a function in which a scan
-    of 16-bit rows has numbers or vectors that do more than add up, beside K×V states. Other functions stay as
+    What: runs `ejk-cut-rows`, `ejk-column-states`, `ejk-cut-small-states` and `ejk-split-states` on a function in
+    which a scan of 16-bit rows has numbers or vectors that do more than add up beside K×V states, or operands that
+    chunks cannot compute. Other functions stay as
     they are, and derivatives, too: what these hand to a scan of numbers would be the rounding of matmuls, added
-    up over a sequence. Why: those three make more kernels, which pays by chunks alone. Results do not
+    up over a sequence. Why: those make more kernels, which pays by chunks alone. Results do not
     change.
 
     Before:

@@ -1,5 +1,6 @@
 //===- SelectSchedule.cpp - block programs as large as a thread block holds ----===//
 #include "lowering/Passes.h"
+#include "dialect/ejk/Names.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/select/Alternatives.h"
 #include "lowering/select/GroupCopy.h"
@@ -269,10 +270,11 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       decide(group.front(), "fused-backward", "a kernel for each scan, in two terms");
     else if (mayFuse && failed(fusePair(group.front(), programs[0], programs[1])))
       return failure();
-    // Of a group of several none is there to decode.
+    // Of a group of several none is there to decode, and no derivative is.
     ScanOp first = group.front();
     bool choose = ShapedType::isDynamic(rowsOf(first)) && !first.getCuSeqlens() &&
                   !first.getSegments() && !readsPool(first) && group.size() == 1 &&
+                  !first->getParentOp()->hasAttr(kDerivativeOfAttr) &&
                   !hasStepAlternative(first->getParentOfType<func::FuncOp>());
     if (choose && !inF32) // The rows that the program takes are then all that is made of them.
       narrowOperands(group, roundComputed);

@@ -353,7 +353,7 @@ struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
 
   /// A scan with queries has a state for each query head in the derivative, whose sums over a group
   /// then are those of other operands that heads share. A vector that decays is differentiated as a
-  /// column, which chunks have a form for.
+  /// column, which chunks have a form for, and a rotated key as the row of a scan before.
   LogicalResult derive(func::FuncOp f) {
     auto deriveFrom = [&](func::FuncOp from) {
       return FunctionAdjoint(from, wrt, cotangents, {gateGradients, checkpointEvery}).run();
@@ -383,6 +383,7 @@ struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
     b.setInsertionPointAfter(f);
     auto copy = cast<func::FuncOp>(b.clone(*f));
     OpPassManager pm(func::FuncOp::getOperationName());
+    pm.addPass(createCutRows());
     pm.addPass(createColumnStates());
     pm.addPass(createSplitStates());
     pm.addPass(createMergeDecays());

@@ -84,6 +84,7 @@ struct SeparateStatesPass : ejk::impl::SeparateStatesBase<SeparateStatesPass> {
       return;
     ++numSeparated;
     OpPassManager pm(func::FuncOp::getOperationName());
+    pm.addPass(createCutRows());
     pm.addPass(createColumnStates());
     pm.addPass(createCutSmallStates());
     pm.addPass(createSplitStates());
@@ -99,8 +100,9 @@ struct SeparateStatesPass : ejk::impl::SeparateStatesBase<SeparateStatesPass> {
 bool ejk::hasSeparableStates(func::FuncOp function) {
   return function
       .walk([](ScanOp scan) {
-        return hasObstacle(scan) && hasNarrowRows(scan) ? WalkResult::interrupt()
-                                                        : WalkResult::advance();
+        return (hasObstacle(scan) && hasNarrowRows(scan)) || hasCuttableRows(scan)
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
       })
       .wasInterrupted();
 }

@@ -18,6 +18,7 @@ static constexpr const char *kCommon[] = {
     "ejk-include-diagonal",
     "ejk-merge-decays",
     "ejk-derive-backward",
+    "ejk-cut-rows",
     "ejk-column-states",
     "ejk-cut-small-states",
     "ejk-separate-states",

@@ -13,6 +13,13 @@ USUAL_CHANNELS = [64, 128]
 GATES = ["g", "g_gamma", "gk", "gv"]
 FLOATS = ["f32", "f16", "bf16"]
 FORMS = ["recurrent"] * 5 + ["gla"] * 2 + ["lightning_attn", "softplus_scan", "logsigmoid_scan"]
+# Drawn apart, so that other cases stay those without: a vector that decays beside the state, and rotated rows.
+NEW_FORMS = ["normaliser_scan", "rotary_scan"]
+
+
+def rotate_half(x):
+    half = x.shape[-1] // 2
+    return np.concatenate([-x[..., half:], x[..., :half]], axis=-1)
 
 
 class Case:
@@ -33,6 +40,7 @@ class Case:
         self.rng = np.random.default_rng([seed, index])
         # Of its own, so that other draws stay those of cases without.
         self.may_share = np.random.default_rng([seed, index, 3]).random() < 0.4
+        self.of_new_form = np.random.default_rng([seed, index, 5])
         self.inputs, self.arguments = {}, []
         self.derivative, self.differences = [], False
         self.gradients = self.chance({"never": 0, "some": 0.5, "always": 1}[gradients])
@@ -49,13 +57,20 @@ class Case:
         build = getattr(self, "build_" + self.form, self.build_named)
         body = build()
         self.results = self.pick([("o", "ht")] * 8 + [("o",), ("ht",)])
+        if self.form == "normaliser_scan":
+            self.results = ("o",)
         if self.gradients:
             self.draw_derivative()
         self.write(body)
         self.expected = {name: ("f64", x) for name, x in self.answer(lambda x: x).items()}
 
     def draw_form(self):
-        return self.pick(FORMS)
+        form = self.pick(FORMS)
+        if self.of_new_form.random() < 0.15:
+            form = NEW_FORMS[int(self.of_new_form.integers(2))]
+            if form == "rotary_scan" and self.K % 2:
+                form = "normaliser_scan"
+        return form
 
     def group_states(self):
         """Draws whether the query heads of a group share a state: gates, h0 and ht then have Hs
@@ -412,10 +427,73 @@ class Case:
 """
         return self.scan(["q", "k", "v", "x"], [], body, value="%v_w")
 
-    def scan(self, sequences, parameters, gate_body, value):
-        """The scan around the gate, which makes %S1: rows widened, the output rounded."""
+    def build_normaliser_scan(self):
+        """A gate of a number, and a vector n with the same gate that keys are added to: o has n·q in every channel,
+        as if each value were greater by 1."""
+        g = self.add("g", "B,T,Hs", "f32", self.gate("B,T,Hs"))
+        if self.cu is not None:
+            self.add("cu_seqlens", "N+1", self.pick(["i32", "i64"]), self.cu)
+        self.options["g"] = g
+        q, k, v = self.operands
+        self.operands = [q, k, v + 1.0]
+        key, value = f"vector<{self.K}xf32>", f"vector<{self.V}xf32>"
+        body = f"""    %S1 = ejk.decay %S by %g_w along head : vector<{self.K}x{self.V}xf32>, f32
+    %kept = math.exp %g_w : f32
+    %keeps = vector.broadcast %kept : f32 to {key}
+    %n0 = arith.mulf %n, %keeps : {key}
+    %n1 = arith.addf %n0, %k_w : {key}
+"""
+        read = f"""    %products = arith.mulf %n1, %q_s : {key}
+    %dot = ejk.sum %products : {key}
+    %dots = vector.broadcast %dot : f32 to {value}
+    %o_r = ejk.read %S2, %q_s along key : vector<{self.K}x{self.V}xf32>, {key}
+    %o_w = arith.addf %o_r, %dots : {value}
+"""
+        return self.scan(["q", "k", "v", "g"], [], body, value="%v_w", read=read,
+                         more=("%n", f"zero : {self.type('N,Hs,K', 'f32')}", "%n1", key))
+
+    def build_rotary_scan(self):
+        """A gate of a number, and queries and keys that are rotated by the angles of the keys' heads."""
+        letters, kind = "B,T,Hkv,K", self.pick(["f32", self.kind])
+        r = self.add("r", letters, kind, self.rng.uniform(-4, 4, self.shape(letters)))
+        self.options["g"] = self.add("g", "B,T,Hs", "f32", self.gate("B,T,Hs"))
+        self.add_rest()
+        share = self.H // self.kv_heads
+        of_queries = lambda x: np.repeat(x, share, axis=2)
+        q, k, v = self.operands
+        cos, sin = np.cos(r), np.sin(r)
+        turned = lambda x, c, s: x * c + rotate_half(x) * s
+        own = (q, of_queries(k))  # before the rotation, for each query head
+        cos_q, sin_q = of_queries(cos), of_queries(sin)
+        self.operands = [turned(q, cos_q, sin_q), turned(k, cos, sin), v]
+
+        def chain(grads, sized):
+            size = (lambda x: x) if sized(-1.0) < 0 else np.abs
+            back = lambda x: x * size(cos_q) + size(-rotate_half(x * size(sin_q)))
+            angle = sum(grads[n] * size(rotate_half(x) * cos_q - x * sin_q)
+                        for n, x in zip(("q", "k"), own))
+            angle = angle.reshape(*r.shape[:3], share, r.shape[3]).sum(axis=3)
+            return {**grads, "q": back(grads["q"]), "k": back(grads["k"]), "r": angle}
+        self.chain = chain
+        vector = f"vector<{self.K}xf32>"
+        body = f"""    %cos = math.cos %r_w : {vector}
+    %sin = math.sin %r_w : {vector}
+"""
+        for n in "qk":
+            body += f"""    %{n}h = ejk.rotate_half %{n}_w : {vector}
+    %{n}c = arith.mulf %{n}_w, %cos : {vector}
+    %{n}s = arith.mulf %{n}h, %sin : {vector}
+    %{n}_r = arith.addf %{n}c, %{n}s : {vector}
+"""
+        body += (f"    %S1 = ejk.decay %S by %g_w along head : vector<{self.K}x{self.V}xf32>, f32\n")
+        return self.scan(["q", "k", "v", "r", "g"], [], body, value="%v_w", key="%k_r", query="%q_r")
+
+    def scan(self, sequences, parameters, gate_body, value, key="%k_w", query="%q_w", read=None,
+             more=None):
+        """The scan around the gate, which makes %S1: rows widened, the output rounded. `read` makes %o_w of
+        %q_s, and `more` is another state: its name, its start, its next value and its type."""
         types, K, V = dict(self.arguments), self.K, self.V
-        row_sizes = {"q": K, "k": K, "v": V, "x": K}
+        row_sizes = {"q": K, "k": K, "v": V, "x": K, "r": K}
         # A row is %NAME_w in f32: its own name, or that of the row it is widened from.
         narrow = {n: self.inputs[n][0] for n in sequences if self.inputs[n][0] != "f32"}
         row = lambda n: f"%{n}_t" if n in narrow else f"%{n}_w"
@@ -431,16 +509,23 @@ class Case:
         queries = f"\n      queries({entry('q')})" if self.shares_states else ""
         entries = ", ".join(entry(n) for n in sequences if n != "q" or not self.shares_states)
         given = f"\n      parameters({', '.join(parameters)})" if parameters else ""
-        return f"""  %o, %ht = ejk.scan {"reverse" if self.reverse else ""} {cu}
+        matrix = f"vector<{K}x{V}xf32>"
+        states, nexts, next_types = f"%S = {state}", "%S2", matrix
+        if more:
+            name, start, after, type_of_state = more
+            states += f", {name} = {start}"
+            nexts, next_types = f"{nexts}, {after}", f"{next_types}, {type_of_state}"
+        results = "%o, %ht, %more" if more else "%o, %ht"
+        read = read or f"    %o_w = ejk.read %S2, %q_s along key : {matrix}, vector<{K}xf32>\n"
+        return f"""  {results} = ejk.scan {"reverse" if self.reverse else ""} {cu}
       sequences({entries}){queries}{given}
-      states(%S = {state})
+      states({states})
       -> ({self.type("B,T,H,V", self.kind)}) {{
 {widened}{gate_body}\
-    %S2 = ejk.outer_add %S1, %k_w, {value} : vector<{K}x{V}xf32>, vector<{K}xf32>, vector<{V}xf32>
+    %S2 = ejk.outer_add %S1, {key}, {value} : {matrix}, vector<{K}xf32>, vector<{V}xf32>
     %scale = arith.constant dense<{self.scale:.17e}> : vector<{K}xf32>
-    %q_s = arith.mulf %q_w, %scale : vector<{K}xf32>
-    %o_w = ejk.read %S2, %q_s along key : vector<{K}x{V}xf32>, vector<{K}xf32>
-{tail}    ejk.yield states(%S2 : vector<{K}x{V}xf32>) outputs({rounded} : vector<{V}x{self.kind}>)
+    %q_s = arith.mulf {query}, %scale : vector<{K}xf32>
+{read}{tail}    ejk.yield states({nexts} : {next_types}) outputs({rounded} : vector<{V}x{self.kind}>)
   }}
 """
 

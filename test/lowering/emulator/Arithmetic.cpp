@@ -54,6 +54,8 @@ template <typename T> static void addAnyIntegers(Table &table, const std::string
 }
 
 static void addIntegers(Table &table) {
+  EJK_OP(int32_t, "min.relu.s32", std::max(std::min(a, b), 0));
+  EJK_OP(int32_t, "max.relu.s32", std::max(std::max(a, b), 0));
   // Bits, which have no sign, are as good as unsigned.
   for (std::string kind : {".u", ".b"}) {
     addAnyIntegers<uint16_t>(table, kind + "16");
