@@ -62,11 +62,10 @@ SmallVector<Access> ejk::accessesOf(Operation *op) {
           read(broadcast.getVector());
       })
       .Case([&](vector::InsertOp insert) {
-        // The row is stored in place.
-        if (!isShared(insert.getResult()))
-          return;
+        // In shared memory the row is stored in place.
         read(insert.getValueToStore());
-        write(insert.getResult());
+        if (isShared(insert.getResult()))
+          write(insert.getResult());
       })
       .Case<ConvertOp, InvertDiagonalOp, MergeInversesOp, TriangleOp, PartialSumOp, AddPartsOp, vector::ExtractOp>(
           [&](Operation *other) {

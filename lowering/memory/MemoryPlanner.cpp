@@ -330,8 +330,8 @@ void MemoryPlanner::visitExtract(vector::ExtractOp op) {
 void MemoryPlanner::visitInsert(vector::InsertOp op) {
   Tile tile = use(op.getDest());
   use(op.getValueToStore());
+  load(op);
   if (isInShared(tile.layout)) {
-    load(op);
     beforeWrite(tile.range);
     setPlace(op.getResult(), tile.layout);
   }
