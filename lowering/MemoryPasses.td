@@ -63,7 +63,7 @@ def CheckRaces : Pass<"ejk-check-races"> {
 
     An error, where a barrier is missing:
     ```
-    error: races in shared memory: a barrier is missing between this access and an earlier one, at bytes 9216 to 17408
+    error: races in shared memory: a barrier is missing between 'tile.convert' and an earlier access, at bytes 9216 to 17408
     note: 'tile.convert' writes there
     ```
   }];

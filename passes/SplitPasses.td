@@ -97,10 +97,10 @@ def CutSmallStates : Pass<"ejk-cut-small-states"> {
 def CutRows : Pass<"ejk-cut-rows"> {
   let summary = "compute operands that chunks have no form for in a scan before";
   let description = [{
-    What: vectors that a step multiplies a K×V state by, or adds to it, are computed in a scan without states before, and
-    rounded to 16 bits, where they are made of 16-bit rows and of a rotation (`ejk.rotate_half`), or of f32 rows, as
-    angles. Why: a tile has no rotation, and no matmul takes f32 rows; in a scan of rows both are cheap. The vector is rounded
-    where a chunk's matmul would round it. Step by step, where one kernel computes all, the rounding is one more.
+    What: vectors that a step multiplies a K×V state by, or adds to it, are computed in a scan without states before,
+    where they are made of 16-bit rows and of a rotation (`ejk.rotate_half`), or of f32 rows, as angles. Why: a tile has no
+    rotation, and no matmul takes f32 rows; in a scan of rows both are cheap. `ejk-narrow-operands` rounds such rows where a
+    matmul takes them, as it rounds other vectors that are computed of 16-bit rows. Results do not change here.
 
     Before:
     ```mlir
@@ -109,7 +109,7 @@ def CutRows : Pass<"ejk-cut-rows"> {
     ```
     After:
     ```mlir
-    %rs = ejk.scan sequences(%q, %cos, …) { %h = ejk.rotate_half %q … outputs(%r : vector<64xbf16>) }
+    %rs = ejk.scan sequences(%q, %cos, …) { %h = ejk.rotate_half %q … outputs(%r : vector<64xf32>) }
     %o = ejk.scan sequences(%q, %r = %rs …) states(%S = …) { … ejk.read %S1, %r along key … }
     ```
   }];

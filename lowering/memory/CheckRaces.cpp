@@ -117,7 +117,7 @@ private:
   LogicalResult conflict(Operation *op, const EarlierAccess &other, StringRef missing) {
     InFlightDiagnostic error = op->emitError()
                                << "races in shared memory: " << missing
-                               << " between this access and an earlier one, at bytes "
+                               << " between '" << op->getName() << "' and an earlier access, at bytes "
                                << other.region.begin << " to " << other.region.end;
     error.attachNote(other.op->getLoc())
         << "'" << other.op->getName() << "' " << (other.writes ? "writes" : "reads") << " there";

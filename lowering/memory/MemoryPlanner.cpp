@@ -266,8 +266,10 @@ void MemoryPlanner::visitInverses(Operation *op) {
   Value result = op->getResult(0);
   Tile to = sharedFor(result, layoutOf(result), /*isMatmulOperand=*/false);
   setPlace(result, to.layout);
+  // The barriers of both stand before the op, so that none of them orders what it reads and writes.
+  makeWritable(to.range);
   beforeRead(readsOf(op));
-  beforeWrite(to.range);
+  memory.noteWrite(to.range);
   tiles[result] = to;
 }
 
@@ -330,9 +332,11 @@ void MemoryPlanner::visitExtract(vector::ExtractOp op) {
 void MemoryPlanner::visitInsert(vector::InsertOp op) {
   Tile tile = use(op.getDest());
   use(op.getValueToStore());
+  if (isInShared(tile.layout))
+    makeWritable(tile.range);
   load(op);
   if (isInShared(tile.layout)) {
-    beforeWrite(tile.range);
+    memory.noteWrite(tile.range);
     setPlace(op.getResult(), tile.layout);
   }
   tiles[op.getResult()] = {op.getType(), layoutOf(op.getResult()), tile.range};

@@ -271,6 +271,7 @@ void MemoryPlanner::visitSum(tile::SumOp op) {
   llvm::sort(inParts, [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
   for (Operation *member : inParts)
     member->moveBefore(op);
+  Vector<std::pair<Value, Range>> partLoads;
   if (inParts.empty()) {
     use(op.getTile());
   } else {
@@ -283,7 +284,7 @@ void MemoryPlanner::visitSum(tile::SumOp op) {
           use(value);
       } else if (auto convert = dyn_cast<ConvertOp>(maker)) {
         ranges.push_back(use(convert.getTile()).range);
-        loadsSinceBarrier.push_back({convert.getResult(), ranges.back()});
+        partLoads.push_back({convert.getResult(), ranges.back()});
       } else {
         for (unsigned i = 0; i < maker->getNumOperands(); ++i)
           find(find, maker->getOperand(i));
@@ -291,6 +292,7 @@ void MemoryPlanner::visitSum(tile::SumOp op) {
     };
     find(find, op.getTile());
     beforeRead(ranges);
+    loadsSinceBarrier.append(partLoads);
     for (Operation *member : inParts)
       makeInRegisters(member->getResult(0));
     b.setInsertionPoint(op);
@@ -307,6 +309,12 @@ void MemoryPlanner::visitSum(tile::SumOp op) {
   if (!inParts.empty())
     b.setInsertionPoint(inParts.front());
   beforeWrite(stored.range);
+  // A barrier that this took stands before those loads, which it does not order.
+  if (loadsSinceBarrier.empty()) {
+    for (auto &[value, range] : partLoads)
+      memory.noteRead(range);
+    loadsSinceBarrier.append(partLoads);
+  }
   b.setInsertionPoint(op);
   Value partial =
       PartialSumOp::create(b, loc, type, op.getTile(), f.storedDim(overColumns ? 1 : 0));

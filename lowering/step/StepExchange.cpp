@@ -35,10 +35,17 @@ void StepEmitter::combineColumns(Tile &partial, Combine combine) {
     return exchangeAt(b.add(b.add(b.mul(warp, ofWarp), b.mul(rowSlot, count)), i));
   };
   b.make<gpu::BarrierOp>();
+  Value warp = b.div(thread, kWarpSize);
   b.onlyIf(isFirstColumnLane(), [&] {
     for (auto [i, value] : llvm::enumerate(partial))
-      b.store(value, place(b.div(thread, kWarpSize), i));
+      b.store(value, place(warp, i));
   });
+  // Numbers side by side are loaded by fours, one more than there are of three.
+  if (ofWarp == 1 && !llvm::isPowerOf2_32(plan.colWarps))
+    b.onlyIf(b.less(thread, 1), [&] {
+      for (unsigned more = plan.colWarps; more < llvm::PowerOf2Ceil(plan.colWarps); ++more)
+        b.store(b.f32(0.0), place(b.i32(more), 0));
+    });
   b.make<gpu::BarrierOp>();
   for (auto [i, sum] : llvm::enumerate(partial)) {
     sum = b.load(b.getF32Type(), place(b.i32(0), i));

@@ -111,6 +111,10 @@ static bool isOfRoundingProgram(Value rows) {
                          .wasInterrupted();
 }
 
+static bool isNarrowRows(Value rows) {
+  return isRows(rows) && getElementTypeOrSelf(rows.getType()).getIntOrFloatBitWidth() == 16;
+}
+
 namespace {
 /// The tensors that a scan's operands come from.
 class SourceSearch {
@@ -137,6 +141,12 @@ public:
     if (failed(inputs)) {
       if (!found.wide)
         found.wide = rows;
+      return;
+    }
+    // A scan of rows that makes them of 16-bit rows may use others in f32, as angles (ejk-cut-rows).
+    if (auto scan = rows.getDefiningOp<ScanOp>();
+        scan && scan.getNumStates() == 0 && llvm::any_of(*inputs, isNarrowRows)) {
+      found.hasNarrow = true;
       return;
     }
     for (Value input : *inputs)

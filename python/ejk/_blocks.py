@@ -38,12 +38,12 @@ def _rms_norm(o, channels, eps, weight):
     return weight * (o * f.rsqrt(f.sum(o * o) / channels + eps))
 
 
-def _gated_norm_silu(o, z, weight, channels, eps):
-    return _rms_norm(o, channels, eps, weight) * f.silu(z)
+def _gated_norm_silu(x, z, weight, channels, eps):
+    return _rms_norm(x, channels, eps, weight) * f.silu(z)
 
 
-def _gated_norm_sigmoid(o, z, weight, channels, eps):
-    return _rms_norm(o, channels, eps, weight) * f.sigmoid(z)
+def _gated_norm_sigmoid(x, z, weight, channels, eps):
+    return _rms_norm(x, channels, eps, weight) * f.sigmoid(z)
 
 
 # The recurrences, with the functions of their gates.

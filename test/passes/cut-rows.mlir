@@ -2,13 +2,12 @@
 // RUN: ejk-opt %s --ejk-cut-rows | FileCheck %s
 // RUN: ejk-opt %s --ejk-cut-rows --ejk-interpret -o /dev/null
 
-// Rotated keys, and queries times rows in f32, against rows that were rotated before. Interpreted in f64, where rounding
-// to 16 bits does nothing.
+// Rotated keys, and queries times rows in f32, against rows that were rotated before.
 // CHECK-LABEL: func.func @rotated
 // CHECK:         %[[ROWS:.*]]:2 = ejk.scan
 // CHECK-NOT:       states
 // CHECK:           ejk.rotate_half
-// CHECK:           ejk.yield outputs(%{{.*}}, %{{.*}} : vector<4xbf16>, vector<4xbf16>)
+// CHECK:           ejk.yield outputs(%{{.*}}, %{{.*}} : vector<4xf32>, vector<4xf32>)
 // CHECK:         ejk.scan
 // CHECK-NOT:       ejk.rotate_half
 // CHECK:           ejk.yield states

@@ -11,7 +11,7 @@ func.func @barrier(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
     %x = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
     // expected-note @below {{'tile.convert' writes there}}
     %a = tile.convert %x to <shared at 0> : vector<64x64xbf16>
-    // expected-error @below {{races in shared memory: a barrier is missing between this access and an earlier one, at bytes 0 to 9216}}
+    // expected-error @below {{races in shared memory: a barrier is missing between 'tile.convert' and an earlier access, at bytes 0 to 9216}}
     %y = tile.convert %a to <fragments over 4 by 1> : vector<64x64xbf16>
     tile.store %y, %or[%c0, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
     tile.end
@@ -32,7 +32,7 @@ func.func @iteration(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
     %c1 = arith.constant 1 : index
     scf.for %i = %c0 to %n step %c1 {
       %x = tile.load %kr[%i, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
-      // expected-error @below {{races in shared memory: a barrier is missing between this access and an earlier one, at bytes 0 to 9216}}
+      // expected-error @below {{races in shared memory: a barrier is missing between 'tile.convert' and an earlier access, at bytes 0 to 9216}}
       %a = tile.convert %x to <shared at 0> : vector<64x64xbf16>
       tile.barrier
       // expected-note @below {{'tile.convert' reads there}}
@@ -56,7 +56,7 @@ func.func @copies(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
     // expected-note @below {{'tile.load' writes there}}
     %a = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<shared at 0>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
     tile.barrier
-    // expected-error @below {{races in shared memory: a wait is missing between this access and an earlier one, at bytes 0 to 9216}}
+    // expected-error @below {{races in shared memory: a wait is missing between 'tile.convert' and an earlier access, at bytes 0 to 9216}}
     %y = tile.convert %a to <fragments over 4 by 1> : vector<64x64xbf16>
     tile.store %y, %or[%c0, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
     tile.end
@@ -78,7 +78,7 @@ func.func @fence(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
     // expected-note @below {{'tile.convert' writes there}}
     %a = tile.convert %x to <swizzled at 0> : vector<64x64xbf16>
     tile.barrier
-    // expected-error @below {{races in shared memory: a fence before the barrier is missing between this access and an earlier one, at bytes 0 to 8192}}
+    // expected-error @below {{races in shared memory: a fence before the barrier is missing between 'tile.dot' and an earlier access, at bytes 0 to 8192}}
     %d = tile.dot %a, %a transposed, %zero {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
     tile.wait_matmuls 0
     tile.store %d, %or[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
@@ -128,7 +128,7 @@ func.func @matmul(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
     // expected-note @below {{'tile.dot' reads there}}
     %d = tile.dot %a, %a transposed, %zero {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
     tile.barrier
-    // expected-error @below {{races in shared memory: a wait is missing between this access and an earlier one, at bytes 0 to 8192}}
+    // expected-error @below {{races in shared memory: a wait is missing between 'tile.convert' and an earlier access, at bytes 0 to 8192}}
     %b = tile.convert %x to <swizzled at 0> : vector<64x64xbf16>
     tile.wait_matmuls 0
     tile.store %d, %or[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>

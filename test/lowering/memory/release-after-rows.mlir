@@ -10,7 +10,7 @@
 // CHECK-NOT: tile.barrier
 // CHECK: tile.fence
 // CHECK-NEXT: tile.release
-// WITHOUT: error: races in shared memory: a fence is missing between this access and an earlier one
+// WITHOUT: error: races in shared memory: a fence is missing between '{{.*}}' and an earlier access
 // WITHOUT: note: 'vector.extract' reads there
 func.func @f(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tensor<?x?x?x128xbf16>,
              %g: tensor<?x?x?x128xbf16>) -> tensor<?x?x128x128xf32> {
