@@ -8,7 +8,7 @@ _TAPS = 4  # of a convolution, at most
 
 # Rows from which a block of 16-bit rows is a program for what comes before its recurrence, one for that,
 # and one for what comes behind. These are computed for all rows at once, and leave a chunk's thread
-# block the matmuls; H200, 64 heads of 4096 rows: docs/performance.md. With fewer rows, one program has
+# block the matmuls; docs/experiments.md has the times. With fewer rows, one program has
 # one launch.
 _ROWS_OF_PARTS = 64
 
