@@ -20,8 +20,8 @@ using namespace mlir;
 using namespace ejk;
 
 namespace {
-/// A vector state whose next value is made of it by gates of a number and by terms that are added, and
-/// which the step only multiplies by vectors to sum the products over channels.
+/// A vector state whose next value is made of it by gates of a number and by terms that are added,
+/// and which the step only multiplies by vectors to sum the products over channels.
 class Column {
 public:
   /// Of state `number` of `scan`; none where it has another use.
@@ -168,8 +168,8 @@ static void replaceByColumns(ScanOp scan, ArrayRef<Column> columns) {
         state = DecayOp::create(b, op.getLoc(), state.getType(), state, map.lookup(logOf(other)),
                                 Axis::head);
       else
-        state = OuterAddOp::create(b, op.getLoc(), state.getType(), state, map.lookup(other),
-                                   ones(1));
+        state =
+            OuterAddOp::create(b, op.getLoc(), state.getType(), state, map.lookup(other), ones(1));
       map.map(op.getResult(0), state);
     } else if (auto sum = sums.find(&op); sum != sums.end()) {
       Value summed = op.getOperand(0), state = map.lookup(sum->second);

@@ -15,8 +15,8 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 
-/// Whether `vector`, an operand of a K×V op, is made of 16-bit rows, and of a rotation, or of rows in f32, for which
-/// a chunk has no matmul.
+/// Whether `vector`, an operand of a K×V op, is made of 16-bit rows, and of a rotation, or of rows
+/// in f32, for which a chunk has no matmul.
 static bool isForRowsBefore(ScanOp scan, Value vector) {
   if (!getElementTypeOrSelf(vector.getType()).isF32() || isa<BlockArgument>(vector))
     return false;

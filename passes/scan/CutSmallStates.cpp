@@ -7,8 +7,8 @@
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
 #include "passes/scan/ScanProperties.h"
-#include "passes/scan/SmallStates.h"
 #include "passes/scan/SegmentTransitions.h"
+#include "passes/scan/SmallStates.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_CUTSMALLSTATES

@@ -53,7 +53,8 @@ struct FoldOwnHeadsPass : ejk::impl::FoldOwnHeadsBase<FoldOwnHeadsPass> {
     SmallVector<SumHeadsOp> sums;
     ShapeAnalysis shapes(function);
     for (SumHeadsOp sum : function.getBody().getOps<SumHeadsOp>())
-      if (isSame(shapes.dim(sum.getTensor(), sum.getDim()), shapes.dim(sum.getLike(), sum.getDim())))
+      if (isSame(shapes.dim(sum.getTensor(), sum.getDim()),
+                 shapes.dim(sum.getLike(), sum.getDim())))
         sums.push_back(sum);
     for (SumHeadsOp sum : sums) {
       ++numFolded;

@@ -20,8 +20,8 @@ namespace {
 /// A term of a sum of tensors: an output of a scan, shifted or not, whose row is x ⊙ w.
 struct Term {
   OpResult output;
-  ShiftOp shift;   // null where it is not shifted
-  Value row, by;   // of the step: what all terms have, and what is constant in time
+  ShiftOp shift; // null where it is not shifted
+  Value row, by; // of the step: what all terms have, and what is constant in time
 };
 
 /// The sum that `root` ends, in the order in which it is added.
@@ -64,9 +64,8 @@ bool ShiftedSum::addTerm(Value value) {
     return false;
   scan = maker;
   term.output = cast<OpResult>(value);
-  auto product = maker.getYield()
-                     .getOutputs()[term.output.getResultNumber()]
-                     .getDefiningOp<arith::MulFOp>();
+  auto product =
+      maker.getYield().getOutputs()[term.output.getResultNumber()].getDefiningOp<arith::MulFOp>();
   if (!product || !getElementTypeOrSelf(product.getType()).isF32())
     return false;
   bool isSecond = isConstantInTime(maker, product.getRhs());
@@ -104,7 +103,8 @@ std::optional<ShiftedSum> ShiftedSum::find(arith::AddFOp root) {
   return sum;
 }
 
-/// `scan` with one more output, of the step's value `row`, in its place; its outputs that are there come first.
+/// `scan` with one more output, of the step's value `row`, in its place; its outputs that are there
+/// come first.
 static ScanOp withOutput(ScanOp scan, Value row, Type type) {
   SmallVector<Value> initials;
   for (unsigned i = 0; i < scan.getNumStates(); ++i)
@@ -113,12 +113,11 @@ static ScanOp withOutput(ScanOp scan, Value row, Type type) {
   types.push_back(type);
   scan.getYield().getOutputsMutable().append(row);
   OpBuilder b(scan);
-  auto made = ScanOp::create(b, scan.getLoc(), types, scan.getFinalStates().getTypes(),
-                             scan.getSequences(), scan.getParameters(),
-                             SmallVector<Type>(scan.getParameterArgs().getTypes()), initials,
-                             scan.getCuSeqlens(), scan.getReverse(),
-                             scan.getSaveEvery().value_or(0), scan.getSavedStates(),
-                             scan.getSaves().getTypes());
+  auto made = ScanOp::create(
+      b, scan.getLoc(), types, scan.getFinalStates().getTypes(), scan.getSequences(),
+      scan.getParameters(), SmallVector<Type>(scan.getParameterArgs().getTypes()), initials,
+      scan.getCuSeqlens(), scan.getReverse(), scan.getSaveEvery().value_or(0),
+      scan.getSavedStates(), scan.getSaves().getTypes());
   made->setDiscardableAttrs(scan->getDiscardableAttrDictionary());
   made.getBody().takeBody(scan.getBody());
   for (auto [from, to] : llvm::zip_first(scan.getOutputs(), made.getOutputs()))
@@ -153,8 +152,8 @@ void ShiftedSum::gather() {
     for (Operation &op : scan.getStep().without_terminator())
       if (needed.contains(op.getResult(0)))
         made.b.clone(op, map);
-    products.push_back(arith::MulFOp::create(made.b, loc, made.addSequence(from),
-                                             map.lookup(term.by)));
+    products.push_back(
+        arith::MulFOp::create(made.b, loc, made.addSequence(from), map.lookup(term.by)));
   }
   Value sum = products.front();
   for (Value product : ArrayRef(products).drop_front())

@@ -5,8 +5,8 @@
 #include "dialect/ejk/Ejk.h"
 
 namespace ejk {
-/// Puts an output of a scan, which nothing else uses, in the place of a sum of it over heads of which each is
-/// alone: the step rounds it to the sum's type.
+/// Puts an output of a scan, which nothing else uses, in the place of a sum of it over heads of
+/// which each is alone: the step rounds it to the sum's type.
 void replaceByTerm(SumHeadsOp sum);
 } // namespace ejk
 

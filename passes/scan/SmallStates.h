@@ -15,12 +15,13 @@ bool mayCutStates(ScanOp scan);
 /// beside a K×V state: it decays, or is a maximum.
 bool doesMoreThanAdd(ScanOp scan, unsigned number);
 
-/// Whether `scan` has K×V values read with or made of vectors that chunks cannot compute, and a scan before can
+/// Whether `scan` has K×V values read with or made of vectors that chunks cannot compute, and a
+/// scan before can
 /// (`ejk-cut-rows`).
 bool hasCuttableRows(ScanOp scan);
 
-/// Whether such a state of `function` keeps a scan of 16-bit rows from its chunks, or such a vector does, and
-/// `ejk-separate-states` may give it a scan of its own.
+/// Whether such a state of `function` keeps a scan of 16-bit rows from its chunks, or such a vector
+/// does, and `ejk-separate-states` may give it a scan of its own.
 bool hasSeparableStates(mlir::func::FuncOp function);
 
 } // namespace ejk
