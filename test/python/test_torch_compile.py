@@ -51,6 +51,7 @@ OPS = {
                              previous=(t["k"][0, :2], t["v"][0, :2])),
     "gated_slot_attention": lambda f, t: f(t["q"], t["k"], t["v"], t["s"], t["gs"]),
     "gated_delta_net": lambda f, t: f(t["q"], t["k"], t["v"], t["v"], t["g"], t["beta"], t["w"], t["A"], t["A"], t["n"]),
+    "kda_block": lambda f, t: f(t["q"], t["k"], t["v"], t["gk"], t["beta"], t["v"], t["w"], t["A"], t["u"], t["n"]),
 }
 FLA = {
     "chunk_delta_rule": lambda f, t: f(t["q"], t["k"], t["v"], t["beta"]),
