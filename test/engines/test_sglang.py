@@ -7,7 +7,7 @@ import torch
 from sglang.srt.plugins.hook_registry import HookRegistry
 
 import ejk_sglang
-import reference
+import engine_reference as reference
 
 ROWS, H, D = 8, 4, 16
 

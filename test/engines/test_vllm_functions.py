@@ -11,7 +11,7 @@ import vllm.model_executor.layers.mamba.mamba_mixer2 as mixer
 import vllm.models.kimi_k3.nvidia.ops.third_party.kda as kda
 
 import ejk_vllm
-import reference
+import engine_reference as reference
 
 BLOCKS, ROWS = 12, 3
 

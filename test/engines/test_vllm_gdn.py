@@ -18,7 +18,7 @@ from vllm.v1.attention.backend import CommonAttentionMetadata
 from vllm.v1.attention.backends.gdn_attn import GDNAttentionMetadataBuilder
 
 import ejk_vllm
-import reference
+import engine_reference as reference
 
 HK, HV, K, V, W, HIDDEN, DRAFTS, BLOCKS = 2, 4, 16, 16, 4, 32, 2, 16
 

@@ -6,7 +6,7 @@ import time
 
 import torch
 
-import reference
+import engine_reference as reference
 from ejk import serving
 from ejk.compat.fla import chunk_gated_delta_rule
 

@@ -9,7 +9,7 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "engines"))
 
-import reference
+import engine_reference as reference
 from ejk import TensorError, serving
 
 H, HV, C = 2, 4, 16
