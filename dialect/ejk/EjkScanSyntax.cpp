@@ -21,7 +21,7 @@ struct ScanEntry {
 } // namespace
 
 /// Parses `keyword(entry, …)` when the keyword is there. `prefix` is the number
-/// of dimensions the scan walks; -1 where the step type is spelled out.
+/// of a tensor's dimensions before those of its step type; -1 where the step type is spelled out.
 static ParseResult parseEntries(OpAsmParser &p, StringRef keyword, int prefix,
                                 SmallVectorImpl<ScanEntry> &entries) {
   if (failed(p.parseOptionalKeyword(keyword)))

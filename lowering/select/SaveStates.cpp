@@ -84,7 +84,7 @@ static ScanOp rebuilt(ScanOp scan, TypeRange moreOutputs, int64_t every, TypeRan
   return made;
 }
 
-/// The values of the step of `own` that `derived` only walks the same states for, by its outputs.
+/// The values of the step of `own` that `derived` computes the same states for, by its outputs.
 std::optional<SmallVector<Value>> SaveStates::findReads(ScanOp derived, ScanOp own) const {
   bool onlyOutputs =
       derived.getSaves().empty() && derived.getSavedStates().empty() &&
