@@ -352,7 +352,11 @@ def LegalizeKernelMath : Pass<"ejk-legalize-kernel-math", "::mlir::gpu::GPUModul
 
     `math.sin`, `math.cos` and `math.tan` subtract a multiple of π/2 in three
     parts. Where an element is larger than 65,536, a branch takes the bits of
-    2/π that matter instead.
+    2/π that matter instead. With `special-function-unit`, as NVIDIA's GPUs
+    have it, math.exp is `ex2.approx` of what is left of x·log2 e beside an integer
+    instead of a polynomial, math.rsqrt is `rsqrt.approx`, and a quotient by what
+    lies between bounds, as 1 + e^-x may, is `rcp.approx` made exact by its
+    residual.
 
     Before:
     ```mlir
@@ -360,6 +364,8 @@ def LegalizeKernelMath : Pass<"ejk-legalize-kernel-math", "::mlir::gpu::GPUModul
     ```
     After: clamps, multiplies and adds of `arith` and `math.fma` on vector<4xf32>.
   }];
+  let options = [Option<"specialFunctionUnit", "special-function-unit", "bool", "false",
+                        "Whether the target has a unit for 2^x and 1/x">];
   let statistics = [Statistic<"numExpanded", "expanded", "math ops that became arithmetic">,
                     Statistic<"numIntrinsics", "intrinsics", "ops that became intrinsics of LLVM">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect",

@@ -154,7 +154,9 @@ static const std::string kCombineIfs[] = {"(anonymous namespace)::CombineIfs",
 
 void ejk::buildToNVVMPipeline(OpPassManager &pm) {
   OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
-  kernels.addPass(createLegalizeKernelMath());
+  LegalizeKernelMathOptions math;
+  math.specialFunctionUnit = true;
+  kernels.addPass(createLegalizeKernelMath(math));
   OpPassManager &each = kernels.nest<gpu::GPUFuncOp>();
   // CSE has since found conditions that are the same, so that their branches become one. The other
   // patterns find little that LLVM does not.

@@ -86,6 +86,8 @@ static void keepSignOfErf(Operation *root) {
 
 namespace {
 struct LegalizeKernelMathPass : ejk::impl::LegalizeKernelMathBase<LegalizeKernelMathPass> {
+  using LegalizeKernelMathBase::LegalizeKernelMathBase;
+
   /// ".f32" or ".v4f32", as intrinsics are overloaded.
   static std::string suffix(Type type) {
     std::string bits = "f" + std::to_string(getElementTypeOrSelf(type).getIntOrFloatBitWidth());
@@ -120,16 +122,20 @@ struct LegalizeKernelMathPass : ejk::impl::LegalizeKernelMathBase<LegalizeKernel
       floats.targetTypeStr = "f32";
       widen.addPass(arith::createArithEmulateUnsupportedFloats(floats));
     }
-    if (hasRsqrt)
+    if (hasRsqrt && !specialFunctionUnit)
       widen.addPass(math::createMathExpandOpsPass({{"rsqrt"}}));
     if (failed(runPipeline(widen, getOperation())))
       return signalPassFailure();
     keepSignOfErf(getOperation());
+    if (specialFunctionUnit)
+      ejk::expandQuotients(getOperation());
     RewritePatternSet patterns(&getContext());
     ejk::populateTrigonometricExpansions(patterns);
     ejk::populateLogarithmExpansions(patterns);
     ejk::populatePowerExpansions(patterns);
     ejk::populateOtherExpansions(patterns);
+    if (specialFunctionUnit)
+      ejk::populateSpecialFunctions(patterns);
     populateMathPolynomialApproximationPatterns(patterns);
     SmallVector<Operation *> math;
     getOperation()->walk([&](Operation *op) {

@@ -17,6 +17,11 @@ void populateTrigonometricExpansions(mlir::RewritePatternSet &patterns);
 void populateLogarithmExpansions(mlir::RewritePatternSet &patterns);
 /// exp2, sinh, cosh, powf, fpowi.
 void populatePowerExpansions(mlir::RewritePatternSet &patterns);
+/// exp and rsqrt, for targets with a unit for them.
+void populateSpecialFunctions(mlir::RewritePatternSet &patterns);
+/// For targets with a unit for 1/x: quotients under `root` whose divisor lies between bounds that
+/// follow from the ops before it, as that of a sigmoid does.
+void expandQuotients(mlir::Operation *root);
 /// cbrt, clampf.
 void populateOtherExpansions(mlir::RewritePatternSet &patterns);
 /// isnan, isinf, isfinite, isnormal; in any type, since what is normal depends on it.

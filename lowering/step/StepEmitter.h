@@ -15,6 +15,8 @@ namespace ejk {
 using Tile = llvm::SmallVector<mlir::Value>;
 
 class StepEmitter {
+  friend class RowEmitter;
+
 public:
   StepEmitter(const StepPlan &plan, llvm::StringRef name, mlir::OpBuilder builder)
       : plan(plan), scan(plan.scan), name(name), b(builder, scan.getLoc()) {}
@@ -71,6 +73,9 @@ private:
   void storeSaves(Value position);
   void barrier();
   void describeLaunch();
+
+  // RowKernel.cpp: rows without states, side by side.
+  void runRows();
 
   // StepPools.cpp: states in pools.
   Value slotOffset(Type stateType, Value pool, Value slot);

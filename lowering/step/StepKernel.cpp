@@ -12,7 +12,8 @@
 //     compute chunk c+1's crossings into the other stage; barrier
 //   store the states
 //
-// A kernel for a single step has one stage and no loop.
+// A kernel for a single step has one stage and no loop. Rows without a state have another kernel
+// (RowKernel.cpp).
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/step/StepKernel.h"
@@ -20,6 +21,7 @@
 #include "lowering/kernels/Segments.h"
 #include "lowering/kernels/ShiftedRows.h"
 #include "lowering/step/StepEmitter.h"
+#include "lowering/target/CostModel.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanProperties.h"
@@ -46,6 +48,8 @@ static unsigned registersOfWholeBlock(unsigned threads) {
 /// warp, a saved state, and the many loads of a single step.
 static int32_t registers(const StepPlan &plan) {
   ScanOp scan = plan.scan;
+  if (plan.ofRows)
+    return plan.ofRows->sums ? cost::kRegistersOfRowSums : cost::kRegistersOfRows;
   if (plan.wholeState)
     return registersOfWholeBlock(plan.threads());
   bool largeTile = !plan.singleStep && plan.rowsPerThread * plan.colsPerThread > 32;
@@ -310,6 +314,12 @@ Kernel StepEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
     declareShared(module);
   buildSignature(sizeName);
   locate();
+  if (plan.ofRows) {
+    runRows();
+    b.make<gpu::ReturnOp>();
+    describeLaunch();
+    return kernel;
+  }
   scf::IfOp whereInPool;
   if (pools.isActive) {
     // A sequence that has no slot in the pool is left out.

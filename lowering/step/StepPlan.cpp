@@ -428,7 +428,25 @@ FailureOr<StepPlan> StepPlan::analyze(ScanOp scan, const llvm::DenseSet<Value> &
   return Planner(scan, /*singleStep=*/false, aside).analyze(/*mayBeWhole=*/false);
 }
 
+/// The figures of a plan for rows without states.
+static void describeRows(const RowPlan &rows, ScanOp scan) {
+  auto function = scan->getParentOfType<func::FuncOp>();
+  cost::Decision(scan.getLoc(), function ? function.getName() : "", "row-tile",
+                 Twine(rows.units) + "x" + Twine(rows.width) + " of " + Twine(rows.lanes) +
+                     " lanes, " + Twine(rows.rows) + " rows at a time")
+      .from("channels", rows.channels)
+      .from("warps", rows.warps);
+}
+
 FailureOr<StepPlan> StepPlan::make(ScanOp scan, bool singleStep) {
+  if (std::optional<RowPlan> rows = singleStep ? std::nullopt : RowPlan::of(scan)) {
+    StepPlan plan;
+    plan.scan = scan;
+    plan.ofRows = rows;
+    plan.colWarps = rows->warps;
+    describeRows(*rows, scan);
+    return plan;
+  }
   FailureOr<StepPlan> plan = Planner(scan, singleStep).run();
   if (succeeded(plan)) {
     auto function = scan->getParentOfType<func::FuncOp>();

@@ -34,6 +34,7 @@
 #define EJK_LOWERING_STEP_STEPPLAN_H
 
 #include "dialect/ejk/Ejk.h"
+#include "lowering/step/RowPlan.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -85,6 +86,9 @@ struct StepPlan {
   /// Whether the elements of a column lie side by side in memory, rather than those of a row.
   bool rowsAreInnermost() const { return (rowAxis == Axis::value) != valueMajor; }
 
+  /// Of a scan without states, whose rows are computed side by side: all else but the warps is
+  /// unused.
+  std::optional<RowPlan> ofRows;
   /// For exactly one step.
   bool singleStep = false;
   /// Whether a thread block has the whole state.
@@ -122,6 +126,8 @@ struct StepPlan {
     return wholeState ? std::max(colWarps * paddedRows(), blockColumns()) : 0;
   }
   unsigned sharedFloats() const {
+    if (ofRows)
+      return ofRows->exchangeFloats();
     return stages() * stageFloats + numReads * partialFloats() + exchangeFloats();
   }
   unsigned sharedBytes() const { return sharedFloats() * unsigned(sizeof(float)); }

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "passes/chunk/ChunkedState.h"
 #include "passes/NumericRange.h"
-#include "passes/chunk/GateBounds.h"
+#include "passes/FloatBounds.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -54,7 +54,7 @@ bool ChunkedState::hasBlockPath() const {
   for (ArrayRef<DecayOp> decays : ArrayRef(chain.decays).drop_front()) {
     double least = 0;
     for (DecayOp decay : decays) {
-      Bounds bounds = boundsOf(decay.getGate());
+      Bounds bounds = FloatBounds().of(decay.getGate());
       if (bounds.most > 0)
         return false;
       least += bounds.least;

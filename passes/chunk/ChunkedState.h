@@ -25,7 +25,7 @@
 // exact path.
 //
 // **Block path.** Models train with gates that such a chunk cannot take, as −5σ(x). Where the step
-// says that 16 rows of a gate sum up to at least −124 nats (GateBounds.h), blocks of 16 rows have a
+// says that 16 rows of a gate sum up to at least −124 nats (FloatBounds.h), blocks of 16 rows have a
 // basis each instead: A_I, the value of W before block I. With a constant h, and G_i = R_i − A_I in the block I of row i,
 //
 //   row i of block I and row j of block J < I:   (x_i ∘ e^{G_i + h}) · (u_j ∘ e^{A_I − W_j − h})

@@ -153,6 +153,9 @@ static float flushed(float x) {
   return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x;
 }
 
+/// What `sat` makes of a number. NaN is zero.
+static float saturated(float x) { return x > 0 ? std::min(x, 1.0f) : 0.0f; }
+
 /// Two f32 in a register of 64 bits.
 template <float (*op)(float, float, float)>
 static uint64_t packed(uint64_t a, uint64_t b, uint64_t c) {
@@ -174,19 +177,25 @@ static void addPackedFloats(Table &table) {
 }
 
 static void addFastFloats(Table &table) {
+  EJK_OP(float, "ex2.approx.f32", std::exp2(a));
+  EJK_OP(float, "lg2.approx.f32", std::log2(a));
+  EJK_OP(float, "rcp.approx.f32", 1 / a);
+  EJK_OP(float, "rsqrt.approx.f32", float(1 / std::sqrt(double(a))));
+  EJK_OP(float, "sqrt.approx.f32", std::sqrt(a));
+  EJK_OP(float, "ex2.approx.ftz.f32", flushed(std::exp2(flushed(a))));
+  EJK_OP(float, "lg2.approx.ftz.f32", std::log2(flushed(a)));
+  EJK_OP(float, "rcp.approx.ftz.f32", flushed(1 / flushed(a)));
+  EJK_OP(float, "rsqrt.approx.ftz.f32", float(1 / std::sqrt(double(flushed(a)))));
+  EJK_OP(float, "sqrt.approx.ftz.f32", std::sqrt(flushed(a)));
   for (std::string flushes : {"", ".ftz"}) {
     std::string type = flushes + ".f32";
-    EJK_OP(float, "ex2.approx" + type, flushed(std::exp2(flushed(a))));
-    EJK_OP(float, "lg2.approx" + type, std::log2(flushed(a)));
-    EJK_OP(float, "rcp.approx" + type, flushed(1 / flushed(a)));
-    EJK_OP(float, "rsqrt.approx" + type, 1 / std::sqrt(flushed(a)));
-    EJK_OP(float, "sqrt.approx" + type, std::sqrt(flushed(a)));
     EJK_OP(float, "div.full" + type, a / b);
     EJK_OP(float, "div.approx" + type, a / b);
     EJK_OP(float, "sin.approx" + type, std::sin(a));
     EJK_OP(float, "cos.approx" + type, std::cos(a));
   }
   EJK_OP(float, "tanh.approx.f32", std::tanh(a));
+  EJK_OP(float, "fma.rn.sat.f32", saturated(std::fma(a, b, c)));
 }
 
 //===----------------------------------------------------------------------===//

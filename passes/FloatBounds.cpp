@@ -1,5 +1,5 @@
-//===- GateBounds.cpp - how strong a step's own gates may be ---------------===//
-#include "passes/chunk/GateBounds.h"
+//===- FloatBounds.cpp - what floats of a step lie between -----------------===//
+#include "passes/FloatBounds.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -42,12 +42,13 @@ static Bounds both(Bounds x, Bounds y) {
 
 /// The bounds of one side of a select whose condition says whether `x` is below a number: of x and -x
 /// they are known there. x is NaN in neither, or the gate is.
-static Bounds ofSide(Value side, arith::CmpFOp condition, bool holds) {
-  Bounds bounds = boundsOf(side);
+Bounds FloatBounds::ofSide(Value side, Operation *compares, bool holds) {
+  Bounds bounds = of(side);
+  auto condition = dyn_cast_or_null<arith::CmpFOp>(compares);
   if (!condition)
     return bounds;
   using Predicate = arith::CmpFPredicate;
-  Bounds limit = boundsOf(condition.getRhs());
+  Bounds limit = of(condition.getRhs());
   switch (condition.getPredicate()) {
   case Predicate::OLT:
   case Predicate::OLE:
@@ -68,68 +69,77 @@ static Bounds ofSide(Value side, arith::CmpFOp condition, bool holds) {
   return bounds;
 }
 
-static Bounds ofSelect(arith::SelectOp op) {
-  auto condition = op.getCondition().getDefiningOp<arith::CmpFOp>();
-  Bounds x = ofSide(op.getTrueValue(), condition, /*holds=*/true);
-  Bounds y = ofSide(op.getFalseValue(), condition, /*holds=*/false);
+Bounds FloatBounds::ofSelect(Operation *op) {
+  auto select = cast<arith::SelectOp>(op);
+  Operation *condition = select.getCondition().getDefiningOp();
+  Bounds x = ofSide(select.getTrueValue(), condition, /*holds=*/true);
+  Bounds y = ofSide(select.getFalseValue(), condition, /*holds=*/false);
   return {std::min(x.least, y.least), std::max(x.most, y.most)};
 }
 
-Bounds ejk::boundsOf(Value value) {
+Bounds FloatBounds::of(Value value) {
+  if (auto found = known.find(value); found != known.end())
+    return found->second;
+  Bounds bounds = compute(value);
+  known[value] = bounds;
+  return bounds;
+}
+
+Bounds FloatBounds::compute(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !isa<FloatType>(getElementTypeOrSelf(value)))
     return kUnknown;
-  auto of = [&](unsigned operand) { return boundsOf(op->getOperand(operand)); };
+  auto operand = [&](unsigned i) { return of(op->getOperand(i)); };
   Bounds bounds =
       llvm::TypeSwitch<Operation *, Bounds>(op)
           .Case([](arith::ConstantOp constant) { return ofConstant(constant); })
-          .Case<vector::BroadcastOp, arith::ExtFOp>([&](auto) { return of(0); })
+          .Case<vector::BroadcastOp, arith::ExtFOp>([&](auto) { return operand(0); })
           .Case([&](arith::NegFOp) {
-            Bounds x = of(0);
+            Bounds x = operand(0);
             return Bounds{-x.most, -x.least};
           })
           .Case([&](arith::AddFOp) {
-            Bounds x = of(0), y = of(1);
+            Bounds x = operand(0), y = operand(1);
             return Bounds{x.least + y.least, x.most + y.most};
           })
           .Case([&](arith::SubFOp) {
-            Bounds x = of(0), y = of(1);
+            Bounds x = operand(0), y = operand(1);
             return Bounds{x.least - y.most, x.most - y.least};
           })
-          .Case([&](arith::MulFOp) { return product(of(0), of(1)); })
+          .Case([&](arith::MulFOp) { return product(operand(0), operand(1)); })
           .Case([&](arith::DivFOp) {
-            Bounds y = of(1);
-            return y.least > 0 ? product(of(0), {1 / y.most, 1 / y.least}) : kUnknown;
+            Bounds y = operand(1);
+            return y.least > 0 ? product(operand(0), {1 / y.most, 1 / y.least}) : kUnknown;
           })
           .Case<arith::MaximumFOp, arith::MaxNumFOp>([&](auto) {
-            Bounds x = of(0), y = of(1);
+            Bounds x = operand(0), y = operand(1);
             return Bounds{std::max(x.least, y.least), std::max(x.most, y.most)};
           })
           .Case<arith::MinimumFOp, arith::MinNumFOp>([&](auto) {
-            Bounds x = of(0), y = of(1);
+            Bounds x = operand(0), y = operand(1);
             return Bounds{std::min(x.least, y.least), std::min(x.most, y.most)};
           })
-          .Case([](arith::SelectOp select) { return ofSelect(select); })
+          .Case([&](arith::SelectOp select) { return ofSelect(select); })
           .Case([&](math::ClampFOp) {
-            Bounds x = of(0), low = of(1), high = of(2);
+            Bounds x = operand(0), low = operand(1), high = operand(2);
             return Bounds{std::min(std::max(x.least, low.least), high.most),
                           std::min(std::max(x.most, low.most), high.most)};
           })
           .Case([&](math::AbsFOp) {
-            Bounds x = of(0);
+            Bounds x = operand(0);
             double least = x.least <= 0 && x.most >= 0 ? 0 : std::min(std::abs(x.least), std::abs(x.most));
             return Bounds{least, std::max(std::abs(x.least), std::abs(x.most))};
           })
           .Case([&](math::ExpOp) {
-            Bounds x = of(0);
+            Bounds x = operand(0);
             return Bounds{std::exp(x.least), std::exp(x.most)};
           })
           .Case([&](math::TanhOp) {
-            Bounds x = of(0);
+            Bounds x = operand(0);
             return Bounds{std::tanh(x.least), std::tanh(x.most)};
           })
           .Case([&](math::Log1pOp) {
-            Bounds x = of(0);
+            Bounds x = operand(0);
             return x.least > -1 ? Bounds{std::log1p(x.least), std::log1p(x.most)} : kUnknown;
           })
           .Default([](Operation *) { return kUnknown; });
