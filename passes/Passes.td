@@ -12,7 +12,8 @@ def DescribeInterface : Pass<"ejk-describe-interface"> {
     What: records on each function, before later passes lose which tensor was the query, each
     argument's and result's name (`ejk.name`: the user's own, or the operand's letter), its shape in
     symbols (`ejk.shape`), the letter of the operand that an argument feeds (`ejk.operand`), which
-    arguments are logarithms of decays (`ejk.log_decay`), the rows that a cu_seqlens must end on
+    arguments are logarithms of decays (`ejk.log_decay`), keys or rates of a delta rule (`ejk.key`,
+    `ejk.rate`), the rows that a cu_seqlens must end on
     (`ejk.total`), the states of the pool that indices belong to (`ejk.indexed_states`), and constraints
     between sizes (`ejk.constraints`: a size that is one, or that a divisor divides). Results do not
     change. An op that needs two sizes to be one, where the types say that they are not, is an error.

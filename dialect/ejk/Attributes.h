@@ -19,6 +19,8 @@ constexpr llvm::StringLiteral kOperandAttr = "ejk.operand";
 /// On a function's argument: it is the logarithm of a decay, at most 0. A user may say so of
 /// one that a gate is computed from.
 constexpr llvm::StringLiteral kLogDecayAttr = "ejk.log_decay";
+/// On a function's argument: it is a delta rule's key, about as long as 1, or its rate, from 0 to 1.
+constexpr llvm::StringLiteral kKeyAttr = "ejk.key", kRateAttr = "ejk.rate";
 /// On a function's argument or result: its shape in symbols, ["B", "T", "64"];
 /// see ejk-describe-interface.
 constexpr llvm::StringLiteral kShapeAttr = "ejk.shape";

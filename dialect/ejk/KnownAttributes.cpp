@@ -215,6 +215,8 @@ static constexpr DialectAttribute ejkAttributes[] = {
     {kNameAttr, Kind::string, false, true, true},
     {kOperandAttr, Kind::string, false, true, false},
     {kLogDecayAttr, Kind::unit, false, true, false},
+    {kKeyAttr, Kind::unit, false, true, false},
+    {kRateAttr, Kind::unit, false, true, false},
     {kShapeAttr, Kind::sizes, false, true, true},
     {kTotalAttr, Kind::string, false, true, false},
     {kIndexedStatesAttr, Kind::string, false, true, false},

@@ -73,39 +73,6 @@ std::string ejk::argumentOperand(func::FuncOp function, unsigned index) {
   return count == 1 ? found.str() : "";
 }
 
-/// The value itself, or what it was widened from.
-static Value skipWidening(Value value) {
-  while (auto widen = value.getDefiningOp<arith::ExtFOp>())
-    value = widen.getIn();
-  return value;
-}
-
-bool ejk::isLogDecay(func::FuncOp function, unsigned index) {
-  if (function.getArgAttr(index, kLogDecayAttr))
-    return true;
-  if (function.isExternal())
-    return false;
-  Value argument = function.getArgument(index);
-  WalkResult found = function.walk([&](Operation *op) {
-    if (auto r = Recurrence::of(op))
-      for (Value gate : {r->g, r->gGamma, r->gk, r->gv})
-        if (gate && skipWidening(gate) == argument)
-          return WalkResult::interrupt();
-    if (auto decay = dyn_cast<DecayOp>(op)) {
-      auto scan = decay->getParentOfType<ScanOp>();
-      auto step = dyn_cast<BlockArgument>(skipWidening(decay.getGate()));
-      // Operands stand in the order of the arguments up to the parameters.
-      size_t all =
-          scan.getSequences().size() + scan.getQueries().size() + scan.getParameters().size();
-      if (step && step.getOwner() == &scan.getStep() && step.getArgNumber() < all &&
-          skipWidening(scan->getOperand(step.getArgNumber())) == argument)
-        return WalkResult::interrupt();
-    }
-    return WalkResult::advance();
-  });
-  return found.wasInterrupted();
-}
-
 //===----------------------------------------------------------------------===//
 // Names
 //===----------------------------------------------------------------------===//

@@ -32,10 +32,6 @@ std::string argumentOperand(mlir::func::FuncOp function, unsigned index);
 /// way to compute it; null where there is none.
 mlir::func::FuncOp findDerivative(mlir::ModuleOp module, llvm::StringRef name);
 
-/// Whether argument `index` is a log gate as it stands: a recurrence's gate operand, or
-/// a scan's row or parameter that a decay takes; or was when `ejk.log_decay` noted it.
-bool isLogDecay(mlir::func::FuncOp function, unsigned index);
-
 /// The argument called `name`, or else the only one that feeds the operand of this
 /// letter; nothing where there is none.
 std::optional<unsigned> findArgument(mlir::func::FuncOp function, llvm::StringRef name);

@@ -221,13 +221,9 @@ private:
     }
     // Tools that generate random inputs keep gates at 0 or below, rates between 0 and 1, and keys
     // about as long as 1.
-    auto operand = program.getArgAttrOfType<StringAttr>(i, kOperandAttr);
-    if (program.getArgAttr(i, kLogDecayAttr))
-      tensor["role"] = "log_decay";
-    else if (operand && operand.getValue() == "k")
-      tensor["role"] = "key";
-    else if (operand && operand.getValue() == "beta")
-      tensor["role"] = "rate";
+    for (StringLiteral role : {kLogDecayAttr, kKeyAttr, kRateAttr})
+      if (program.getArgAttr(i, role))
+        tensor["role"] = StringRef(role).drop_front(StringRef("ejk.").size());
     if (auto alias = program.getArgAttrOfType<IntegerAttr>(i, kMayAliasAttr))
       tensor["may_alias"] = alias.getInt();
     if (program.getArgAttr(i, kInPlaceAttr))

@@ -11,6 +11,7 @@
 #include "lowering/kernels/ShiftedRows.h"
 #include "lowering/kernels/StepElements.h"
 #include "lowering/step/StepEmitter.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -18,6 +19,9 @@
 
 using namespace mlir;
 using namespace ejk;
+
+/// Whether the lanes of a row have different parts of `value`.
+static bool isDivided(Value value) { return hasChannels(value); }
 
 namespace ejk {
 /// The values of one row that a lane has: its units of a vector, or a number that all lanes have.
@@ -49,6 +53,9 @@ private:
   void store(Row &row, Value exists);
   unsigned rowsOfRound() const { return plan.groups() * plan.rows; }
   Value isWithin(Value left);
+  RowTile addTo(ArrayRef<Value> sums, Value added, Row &row);
+  /// The units of the `i`-th sum.
+  unsigned sumsOf(unsigned i) { return isDivided(scan.getStateArgs()[i]) ? plan.units : 1; }
   SmallVector<Value> computeRound(Value position, Value left, ValueRange sums, bool careful);
   void addUp(ArrayRef<RowTile> sums);
 
@@ -72,9 +79,6 @@ private:
   llvm::DenseMap<std::pair<unsigned, int64_t>, RowTile> loaded;
 };
 } // namespace ejk
-
-/// Whether all lanes of a row have different parts of `value`.
-static bool isDivided(Value value) { return hasChannels(value); }
 
 Type RowEmitter::ofLane(Type type) {
   auto vector = dyn_cast<VectorType>(type);
@@ -100,7 +104,8 @@ RowTile RowEmitter::load(Value base, Type element, bool isVector) {
     return {b.load(element, base)};
   RowTile tile;
   for (Value channel : channels)
-    tile.push_back(b.load(KernelBuilder::withCount(element, plan.width), b.at(base, element, channel)));
+    tile.push_back(
+        b.load(KernelBuilder::withCount(element, plan.width), b.at(base, element, channel)));
   return tile;
 }
 
@@ -117,7 +122,8 @@ unsigned RowEmitter::sharedBy(unsigned sequence) {
   };
   Value tensor = loadedTensor(scan, scan.getSequences()[sequence]);
   unsigned first = 0;
-  while (loadedTensor(scan, scan.getSequences()[first]) != tensor || haloOf(first) != haloOf(sequence))
+  while (loadedTensor(scan, scan.getSequences()[first]) != tensor ||
+         haloOf(first) != haloOf(sequence))
     ++first;
   return first;
 }
@@ -128,7 +134,8 @@ static Value zeroUnless(KernelBuilder &b, Value inside, Value part) {
   unsigned bytes = KernelBuilder::bytesOf(part.getType());
   Type type = part.getType(), words;
   if (bytes % 4 == 0)
-    part = b.make<LLVM::BitcastOp>(words = KernelBuilder::withCount(b.getI32Type(), bytes / 4), part);
+    part =
+        b.make<LLVM::BitcastOp>(words = KernelBuilder::withCount(b.getI32Type(), bytes / 4), part);
   SmallVector<Value> each = b.unpack(part);
   for (Value &word : each)
     word = b.make<arith::SelectOp>(inside, word, b.zero(word.getType()));
@@ -174,8 +181,7 @@ RowTile RowEmitter::loadRow(unsigned sequence, int64_t place, bool careful) {
 //===----------------------------------------------------------------------===//
 
 Value RowEmitter::shuffled(Value value, unsigned distance) {
-  return b
-      .make<gpu::ShuffleOp>(value, b.i32(distance), b.i32(kWarpSize), gpu::ShuffleMode::XOR)
+  return b.make<gpu::ShuffleOp>(value, b.i32(distance), b.i32(kWarpSize), gpu::ShuffleMode::XOR)
       .getShuffleResult();
 }
 
@@ -342,8 +348,24 @@ Value RowEmitter::isWithin(Value left) {
   return within;
 }
 
-/// Computes a round's rows. Rows that do not exist, or are not of the sequence, are only looked for if
-/// `careful`.
+/// `sums` with what `row` adds to them. As in an outer product, a product is added before it is
+/// rounded.
+RowTile RowEmitter::addTo(ArrayRef<Value> sums, Value added, Row &row) {
+  auto product = added.getDefiningOp<arith::MulFOp>();
+  bool isFused = product && product->hasOneUse();
+  RowTile x = evaluate(isFused ? product.getLhs() : added, row);
+  RowTile y = isFused ? evaluate(product.getRhs(), row) : RowTile();
+  RowTile totals;
+  for (auto [i, sum] : llvm::enumerate(sums)) {
+    auto part = [&](const RowTile &tile) { return tile[tile.size() == 1 ? 0 : i]; };
+    totals.push_back(isFused ? b.make<math::FmaOp>(part(x), part(y), sum).getResult()
+                             : b.make<arith::AddFOp>(sum, part(x)).getResult());
+  }
+  return totals;
+}
+
+/// Computes a round's rows. Rows that do not exist, or are not of the sequence, are only looked for
+/// if `careful`.
 SmallVector<Value> RowEmitter::computeRound(Value position, Value left, ValueRange sums,
                                             bool careful) {
   loaded.clear();
@@ -361,9 +383,9 @@ SmallVector<Value> RowEmitter::computeRound(Value position, Value left, ValueRan
     store(row, exists);
     auto sum = next.begin();
     for (unsigned i = 0, n = scan.getNumStates(); i < n; ++i)
-      for (Value part : evaluate(RowPlan::addedTo(scan, i), row)) {
-        Value total = b.make<arith::AddFOp>(*sum, part);
-        *sum++ = exists ? b.make<arith::SelectOp>(exists, total, *sum).getResult() : total;
+      for (Value total : addTo(ArrayRef(&*sum, sumsOf(i)), RowPlan::addedTo(scan, i), row)) {
+        *sum = exists ? b.make<arith::SelectOp>(exists, total, *sum).getResult() : total;
+        ++sum;
       }
   }
   return next;

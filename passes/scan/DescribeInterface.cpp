@@ -1,5 +1,6 @@
 //===- DescribeInterface.cpp - names, sizes and constraints for callers ----===//
 #include "dialect/ejk/Names.h"
+#include "dialect/ejk/Roles.h"
 #include "dialect/shapes/Shapes.h"
 #include "dialect/tile/Tile.h"
 #include "passes/Passes.h"
@@ -93,7 +94,9 @@ struct DescribeInterfacePass : ejk::impl::DescribeInterfaceBase<DescribeInterfac
       return failure();
     // Names first, because each depends on which others are unset.
     SmallVector<std::string> argNames, operands, resultNames;
+    SmallVector<Role> roles;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      roles.push_back(roleOf(function, i));
       argNames.push_back(argumentName(function, i));
       operands.push_back(argumentOperand(function, i));
     }
@@ -139,8 +142,8 @@ struct DescribeInterfacePass : ejk::impl::DescribeInterfaceBase<DescribeInterfac
         continue;
       if (!operands[i].empty())
         function.setArgAttr(i, kOperandAttr, b.getStringAttr(operands[i]));
-      if (isLogDecay(function, i))
-        function.setArgAttr(i, kLogDecayAttr, b.getUnitAttr());
+      if (StringRef role = attributeOf(roles[i]); !role.empty())
+        function.setArgAttr(i, role, b.getUnitAttr());
     }
     describeConstraints(function, shapes);
     return success();

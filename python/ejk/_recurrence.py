@@ -301,6 +301,8 @@ class Recurrence:
             if offsets not in ("i32", "i64") or len(shape) != 1:
                 raise TensorError("'cu_seqlens' must be int32 or int64 of shape [N+1], but is "
                                   f"{offsets} {list(shape)}")
+        if not self._states:
+            arguments = _share_heads(arguments, [shape for _, shape in described])
         known, pools = tuple(s is not None for s in initial), None
         if pooled:
             first = next((s for (_, s), n in zip(described, given)
@@ -402,6 +404,26 @@ def _argument(name, dtype, shape, is_query):
     if rank in (2, 4) and not 1 <= channels <= 512:
         raise TensorError(f"'{name}' has {channels} channels; ejk takes 1 to 512")
     return (name, kind, "f32" if dtype == "f64" else dtype, rank, channels)
+
+
+def _share_heads(arguments, shapes):
+    """`arguments` of a function of rows, which say in addition which of them have equally many heads,
+    so that their gradients are no sums over heads of which each is alone."""
+    counts, shared, at = [], [], 0
+    for argument in arguments:
+        if argument[0] == "constant":
+            shared.append(argument)
+            continue
+        shape, at = shapes[at], at + 1
+        if not shape:
+            shared.append(argument)
+            continue
+        heads = shape[2] if len(shape) > 2 else shape[0]
+        number = next((n for n, count in enumerate(counts) if count == heads), len(counts))
+        if number == len(counts):
+            counts.append(heads)
+        shared.append((*argument, f"H{number + 1}" if number else "H"))
+    return shared
 
 
 def check_exact(names, described):

@@ -9,11 +9,12 @@ from ._rows import Rows
 from ._values import LastRows, Size, State, Undecided, Value, fail, user_place
 
 
-class Argument(namedtuple("Argument", "name kind dtype rank channels")):
+class Argument(namedtuple("Argument", "name kind dtype rank channels heads", defaults=("",))):
     """A tensor of a call, as far as a program depends on it.
 
     `kind` is "sequence" or "query" ([B, T, H'] or [B, T, H', C]), or "parameter" ([], [H'] or
-    [H', C]); `channels` is C, or 0 where a step sees a number."""
+    [H', C]); `channels` is C, or 0 where a step sees a number. Arguments with the same `heads` have
+    equally many, which need not be so where it is empty."""
 
     __slots__ = ()
 
@@ -363,7 +364,16 @@ def text_of(function, spec, name, places=False):
         state_names.append("initial_state" if len(states) == 1 else f"initial_state{index}")
     ssa = dict(zip([i for i, _ in arguments],
                    _names([a.name for _, a in arguments], ["cu_seqlens", *state_names])))
-    inputs = [f"%{ssa[i]}: {tensor(i)}" + _named(ssa[i]) for i, a in arguments]
+
+    def described(index, argument):
+        sizes = []
+        if argument.heads and not shifts.is_halo(index):
+            sizes = [argument.heads] + [str(argument.channels)] * bool(argument.channels)
+            if argument.kind != "parameter":
+                sizes = ["B" if batch == "?" else batch, "T" if rows == "?" else rows] + sizes
+        return _attributes(ssa[index], sizes)
+
+    inputs = [f"%{ssa[i]}: {tensor(i)}" + described(i, a) for i, a in arguments]
     if not spec.pools:
         inputs += [f"%{n}: {t}" for n, t, given in zip(state_names, state_types, spec.initial)
                    if given]
@@ -472,10 +482,15 @@ def _names(names, taken):
     return found
 
 
-def _named(name):
-    """Says that an argument is called `name` where the compiler takes that for a printer's."""
-    made_up = name.startswith("arg") and not name[3:].strip("0123456789")
-    return f' {{ejk.name = "{name}"}}' if made_up else ""
+def _attributes(name, sizes):
+    """Those of an argument: its name where the compiler takes that for a printer's, and its sizes if
+    they are named."""
+    attributes = []
+    if name.startswith("arg") and not name[3:].strip("0123456789"):
+        attributes.append(f'ejk.name = "{name}"')
+    if sizes:
+        attributes.append("ejk.shape = [" + ", ".join(f'"{size}"' for size in sizes) + "]")
+    return f" {{{', '.join(attributes)}}}" if attributes else ""
 
 
 def _place_of(function):

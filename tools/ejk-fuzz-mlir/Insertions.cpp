@@ -132,9 +132,10 @@ void fuzz::insertAttribute(ArrayRef<Operation *> ops, Generator &random) {
   if (place == 1 && numArguments) {
     unsigned i = below(random, numArguments);
     Type type = function.getArgumentTypes()[i];
-    StringRef names[] = {kShapeAttr,    kShapeAttr,     kNameAttr,          kOperandAttr,
-                         kLogDecayAttr, kTotalAttr,     kIndexedStatesAttr, kMayAliasAttr,
-                         kInPlaceAttr,  kSavedReadAttr, kCotangentOfAttr,   kGradientOfAttr};
+    StringRef names[] = {kShapeAttr,         kShapeAttr,     kNameAttr,    kOperandAttr,
+                         kLogDecayAttr,      kKeyAttr,       kRateAttr,    kTotalAttr,
+                         kIndexedStatesAttr, kMayAliasAttr,  kInPlaceAttr, kSavedReadAttr,
+                         kCotangentOfAttr,   kGradientOfAttr};
     StringRef name = pick(ArrayRef(names), random);
     function.setArgAttr(i, name, name == kShapeAttr && below(random, 4) ? sizes(type) : any(type));
   } else if (place == 2 && numResults) {

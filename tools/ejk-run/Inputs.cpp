@@ -3,6 +3,7 @@
 #include "dialect/check/Check.h"
 #include "dialect/ejk/Ejk.h"
 #include "dialect/ejk/Names.h"
+#include "dialect/ejk/Roles.h"
 #include "dialect/tile/Tile.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
@@ -318,13 +319,16 @@ struct Drawn {
 /// keys about as long as 1, as normalised ones are, decays near 1, beta between 0 and 1. (The delta
 /// rule subtracts beta k kᵀ from what it keeps, which else grows with the steps.)
 static Drawn drawnAs(func::FuncOp function, unsigned index, int64_t channels) {
-  if (isLogDecay(function, index))
+  switch (roleOf(function, index)) {
+  case Role::logDecay:
     return {check::Distribution::log_gate};
-  std::string operand = argumentOperand(function, index);
-  if (operand == "beta")
+  case Role::rate:
     return {check::Distribution::uniform};
-  return {check::Distribution::normal,
-          operand == "k" && channels > 0 ? 1 / std::sqrt(double(channels)) : 1};
+  case Role::key:
+    return {check::Distribution::normal, channels > 0 ? 1 / std::sqrt(double(channels)) : 1};
+  case Role::none:
+    return {check::Distribution::normal};
+  }
 }
 
 Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes sizes, uint64_t seed) {
