@@ -1,12 +1,9 @@
 """Named recurrences that correct their state: of `ejk.ops`, which has what their arguments share."""
 
-import inspect
-
 from . import _functions as f
 from ._errors import TensorError
 from ._named import default_scale, named
-
-_MOST = 8  # corrections of a step
+from ._outside import stack, zeros_like
 
 
 def unit(x):
@@ -14,40 +11,29 @@ def unit(x):
     return x * f.rsqrt(f.sum(x * x) + 1e-6)
 
 
-def _product(count):
-    """The step of `count` corrections, one after the other."""
-    def step(S, *arguments):
-        rows, (q, g, scale, normalise) = arguments[:-4], arguments[-4:]
-        if normalise:
-            q = unit(q)
-        if g is not None:
-            S = S.decay(g)
-        for v, k, beta in zip(rows[::3], rows[1::3], rows[2::3]):
-            if normalise:
-                k = unit(k)
-            S = S.add(k, beta * (v - S.read(k)))
-        return S, S.read(q * scale)
-    # v is first: it may have more heads than q and k have.
-    names = ["S", *(f"{n}{i + 1}" for i in range(count) for n in ("v", "k", "beta")), "q", "g", "scale",
-             "normalise"]
-    step.__signature__ = inspect.Signature(
-        [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names])
-    step.__name__ = step.__qualname__ = f"_gated_delta_product_{count}"
-    return named(step)
+# v is first: it may have more heads than q and k have.
+@named
+def _correction(S, v, q, k, beta, g, scale, normalise):
+    if normalise:
+        q, k = unit(q), unit(k)
+    if g is not None:
+        S = S.decay(g)
+    S = S.add(k, v - S.read(k) if beta is None else beta * (v - S.read(k)))
+    return S, S.read(q * scale)
 
 
-_products = {count: _product(count) for count in range(1, _MOST + 1)}
-
-
-def _parts(name, x):
-    """The n tensors of one with them along axis 2, or of a tuple."""
+def _corrections(name, x, rank):
+    """A row for each correction along axis 2, of a tensor that has them there or of a tuple."""
+    channels = ", C" * (rank > 4)
     if isinstance(x, (tuple, list)):
-        return tuple(x)
-    rank = 4 if name == "beta" else 5
+        if not x or any(len(part.shape) != rank - 1 or part.shape != x[0].shape for part in x):
+            raise TensorError(f"'{name}' must have one shape [B, T, H{channels}] for each correction, but has "
+                              f"{[list(part.shape) for part in x]}")
+        return stack(x, 2)
     if len(x.shape) != rank:
-        raise TensorError(f"'{name}' must be [B, T, n, H{', C' * (rank > 4)}], or a tuple of n tensors "
-                          f"[B, T, H{', C' * (rank > 4)}], but has shape {list(x.shape)}")
-    return tuple(x[:, :, i] for i in range(x.shape[2]))
+        raise TensorError(f"'{name}' must be [B, T, n, H{channels}], or a tuple of n tensors [B, T, H{channels}], "
+                          f"but has shape {list(x.shape)}")
+    return x
 
 
 def gated_delta_product(q, k, v, beta, g=None, *, scale=None, initial_state=None, cu_seqlens=None,
@@ -57,20 +43,38 @@ def gated_delta_product(q, k, v, beta, g=None, *, scale=None, initial_state=None
     S = exp(g)·S;  for i = 1 … n: S = S + kᵢ (βᵢ·(vᵢ − Sᵀ kᵢ))ᵀ;  o = scale · Sᵀ q
 
     q [B, T, H, K]; k [B, T, n, H, K]; v [B, T, n, HV, V]; beta [B, T, n, HV], 0 to 2 for keys of length
-    1; g [B, T, HV]; H divides HV, and o is [B, T, HV, V]. Keys are taken as given. k, v and beta may also be tuples of n
-    tensors without the axis n, which need no copies. n is at most 8."""
-    return product_of(q, k, v, beta, g, scale, False, reverse, initial_state=initial_state,
-                      cu_seqlens=cu_seqlens, save_states=save_states)
+    1; g [B, T, HV]; H divides HV, and o is [B, T, HV, V]. Keys are taken as given. k, v and beta may also
+    be tuples of n tensors without the axis n, which are copied into one.
+
+    It is computed as a delta rule of n·T rows: one correction is faster than several in a step. q and g are
+    copied between zeros, and `o` is a view of every n-th row of that rule's output."""
+    k, v, beta = (_corrections(n, x, rank) for n, x, rank in (("k", k, 5), ("v", v, 5), ("beta", beta, 4)))
+    count = k.shape[2]
+    if not count or any(tuple(x.shape[:3]) != (*q.shape[:2], count) for x in (k, v, beta)):
+        raise TensorError("'k', 'v' and 'beta' must have q's B and T, and one number of corrections a step, 1 or "
+                          f"more, but have shapes {list(k.shape)}, {list(v.shape)} and {list(beta.shape)} "
+                          f"beside {list(q.shape)}")
+    if reverse:  # the rows of a step too are taken from the last to the first
+        k, v, beta = (stack([x[:, :, i] for i in reversed(range(count))], 2) for x in (k, v, beta))
+    k, v, beta = (x.reshape(x.shape[0], x.shape[1] * count, *x.shape[3:]) for x in (k, v, beta))
+    return product_of_rows(q, k, v, beta, g, count, scale, False, reverse, initial_state=initial_state,
+                           cu_seqlens=cu_seqlens, save_states=save_states)
 
 
-def product_of(q, k, v, beta, g, scale, normalise, reverse, **options):
-    """`gated_delta_product`, of q and keys that the step normalises or not."""
-    k, v, beta = (_parts(n, x) for n, x in (("k", k), ("v", v), ("beta", beta)))
-    if not 1 <= len(k) <= _MOST or not len(k) == len(v) == len(beta):
-        raise TensorError(f"'k', 'v' and 'beta' must have one number of corrections a step, from 1 to {_MOST}, "
-                          f"but have {len(k)}, {len(v)} and {len(beta)}")
-    rows = [x for row in zip(v, k, beta) for x in row]
-    return _products[len(k)](reverse)(*rows, q, g, default_scale(scale, q), normalise, **options)
+def product_of_rows(q, k, v, beta, g, count, scale, normalise, reverse, *, cu_seqlens=None, **options):
+    """`count` delta rules a step as one delta rule of all rows; docs/delta-rule.md says why. k, v and beta have a
+    row for each, in the order of memory. With `normalise`, the step divides q and keys by their norms."""
+    def placed(x, first):
+        """x in the first row of a step or the last, in the order of steps, and 0 in the others."""
+        at = 0 if first != bool(reverse) else count - 1
+        rows = stack([x if i == at else zeros_like(x) for i in range(count)], 2)
+        return rows.reshape(x.shape[0], x.shape[1] * count, *x.shape[2:])
+    scale = default_scale(scale, q)
+    if count > 1:
+        q, g = placed(q, False), None if g is None else placed(g, True)
+        cu_seqlens = None if cu_seqlens is None else cu_seqlens * count
+    o, state = _correction(reverse)(v, q, k, beta, g, scale, normalise, cu_seqlens=cu_seqlens, **options)
+    return o[:, 0 if reverse else count - 1::count], state
 
 
 @named

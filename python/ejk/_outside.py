@@ -36,6 +36,15 @@ def ones_like(x, shape):
     return _library(x).ones(shape, dtype=x.dtype, **on)
 
 
+def zeros_like(x):
+    return _library(x).zeros_like(x)
+
+
+def stack(arrays, axis):
+    """Arrays of one shape along a new axis."""
+    return _library(arrays[0]).stack(list(arrays), axis)
+
+
 def stop_gradient(x):
     """`x` as a constant to derivatives."""
     if _is_torch(x):

@@ -290,6 +290,44 @@ class Torch(unittest.TestCase):
             self.assertLess((a.double() - b).norm() / norm if norm else a.double().norm(), limit,
                             f"{what}: gradient of {key}")
 
+    def test_a_product_is_a_step_of_several_corrections(self):
+        @ejk.recurrence
+        def two(S, v1, k1, b1, v2, k2, b2, q, g):
+            S = S.decay(g)
+            S = S.add(k1, b1 * (v1 - S.read(k1)))
+            S = S.add(k2, b2 * (v2 - S.read(k2)))
+            return S, S.read(q / 6 ** 0.5)
+
+        def written_out(q, k, v, beta, g, reverse=False, **options):
+            self.assertFalse(reverse)
+            return two(*(x[:, :, i] for i in range(2) for x in (v, k, beta)), q, g, **options)
+        torch.manual_seed(3)
+        unit = torch.nn.functional.normalize(torch.randn(1, 90, 2, 2, 6), dim=-1)
+        case = dict(q=torch.randn(1, 90, 2, 6), k=unit, v=torch.randn(1, 90, 2, 4, 5),
+                    beta=2 * torch.rand(1, 90, 2, 4), g=-torch.rand(1, 90, 4),
+                    cu_seqlens=torch.tensor([0, 1, 1, 70, 83]), initial_state=torch.randn(4, 4, 6, 5))
+        (found, own), (wanted, exact) = (gradients(f, case, 0)
+                                         for f in (ejk.ops.gated_delta_product, written_out))
+        for a, b in zip([*found, *own.values()], [*wanted, *exact.values()]):
+            self.assertLess(error(a, b), 2e-5)
+        self.assertFalse(found[0][:, 83:].any())
+
+    def test_corrections_in_tuples(self):
+        torch.manual_seed(4)
+        rows = (torch.randn(2, 5, 3, 2, 6), torch.randn(2, 5, 3, 2, 5), torch.rand(2, 5, 3, 2))
+        q, g = torch.randn(2, 5, 2, 6), -torch.rand(2, 5, 2)
+        for reverse in (False, True):
+            wanted = ejk.ops.gated_delta_product(q, *rows, g, reverse=reverse)
+            found = ejk.ops.gated_delta_product(q, *(x.unbind(2) for x in rows), g, reverse=reverse)
+            for a, b in zip(found, wanted):
+                self.assertTrue(torch.equal(a, b))
+        k, v, beta = rows
+        for wrong, message in (((k[:, :, :2], v, beta), "one number of corrections a step, 1 or more"),
+                               ((k[:, :, 0], v, beta), r"'k' must be \[B, T, n, H, C\], or a tuple"),
+                               ((k, v, (beta[:, :, 0], beta)), "'beta' must have one shape"),
+                               (((), v, beta), "'k' must have one shape")):
+            with self.assertRaisesRegex(ejk.TensorError, message):
+                ejk.ops.gated_delta_product(q, *wrong, g)
 
     def test_mlstm_in_three_recurrences(self):
         for reverse in (False, True):

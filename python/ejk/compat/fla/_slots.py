@@ -4,10 +4,10 @@ and the gated delta product, which corrects its state several times."""
 import torch
 
 from ... import ops
+from ..._corrected import product_of_rows
 from ..._errors import TensorError
 from ._common import (check_chunk_size, check_keywords, check_offsets, default_scale, refuse,
                       state_in, state_out, wide)
-from ._delta import run
 from ._mixing import fused_additive_gate
 
 
@@ -67,14 +67,15 @@ def chunk_gated_delta_product(q, k, v, g, beta, num_householder, scale=None, ini
     check_offsets(cu_seqlens, cu_seqlens_cpu)
     B, T, H, K = q.shape
     count = int(num_householder)
-    if k.shape != (B, T * count, H, K):
+    if count < 1 or k.shape != (B, T * count, H, K):
         raise TensorError(f"'k' must be {[B, T * count, H, K]}, but is {list(k.shape)}")
-    # A row a delta rule is faster than chunks with several corrections a step (docs/delta-rule.md).
-    def placed(x, at):  # one of `count` rows, zeros beside it
-        rows = x.new_zeros(B, T, count, *x.shape[2:])
-        rows[:, :, at] = x
-        return rows.flatten(1, 2)
-    o, state = run(placed(q, count - 1), k, v, beta, default_scale(scale, q), initial_state,
-                   output_final_state, None if cu_seqlens is None else cu_seqlens * count,
-                   normalise=use_qk_l2norm_in_kernel, g=None if g is None else placed(g, 0))
-    return o[:, count - 1::count], state
+    HV = v.shape[2] if v.dim() == 4 else 0
+    if not HV or v.shape[:2] != k.shape[:2] or HV % H:
+        raise TensorError(f"'v' must be [B, T·num_householder, HV, V] as 'k' is, {list(k.shape)}, with HV a "
+                          f"multiple of its H, but is {list(v.shape)}")
+    for name, x, shape in (("beta", beta, (B, T * count, HV)), ("g", g, (B, T, HV))):
+        if x is not None and x.shape != shape and not (name == "beta" and x.shape == v.shape):
+            raise TensorError(f"'{name}' must be {list(shape)}, but is {list(x.shape)}")
+    o, state = product_of_rows(q, k, v, beta, g, count, scale, bool(use_qk_l2norm_in_kernel), False,
+                               initial_state=state_in(initial_state, like=q), cu_seqlens=cu_seqlens)
+    return o, state_out(state, output_final_state)
