@@ -190,6 +190,48 @@ class Parts(unittest.TestCase):
         for a, c in zip(last, rows):
             self.assertTrue(torch.equal(a, c))
 
+    def test_compiled_and_checkpointed(self):
+        """One result, to the bit, however torch calls a block: outputs, states, last rows and gradients."""
+        from torch.utils.checkpoint import checkpoint
+        for kind in ("gated_delta_net", "kda_block"):
+            for packed in (False, True):
+                with self.subTest(kind, packed=packed):
+                    self.same_bits(kind, packed, checkpoint)
+
+    def same_bits(self, kind, packed, checkpoint):
+        torch.manual_seed(2)
+        B, T, H, K, V = 1 if packed else 2, 80, 2, 16, 24
+        gate = (H, K) if kind == "kda_block" else (H,)
+        shapes = [(B, T, H, K)] * 2 + [(B, T, H, V)] * 2
+        q, k, v, z = (torch.randn(shape).bfloat16() for shape in shapes)
+        g, b = torch.randn(B, T, *gate).bfloat16(), torch.randn(B, T, H).bfloat16()
+        weights = [(torch.randn(H * (2 * K + V), 1, 4) / 2).bfloat16(), torch.rand(H), torch.randn(gate), torch.rand(V)]
+        cu = torch.tensor([0, 70, 70, 80]) if packed else None
+        N = 3 if packed else B
+        state = torch.randn(N, H, K, V)
+        last = tuple(torch.randn(N, 3, *x.shape[2:]).bfloat16() for x in (q, k, v))
+        leaves = [x.requires_grad_() for x in (q, k, v, z, g, b, *weights, state, *last)]
+
+        def block(q, k, v, z, g, b, weight, A_log, dt_bias, norm, state, *last):
+            options = dict(initial_state=state, conv_state=last, output_conv_state=True, cu_seqlens=cu)
+            if kind == "kda_block":
+                o, state, last = ejk.ops.kda_block(q, k, v, g, b, z, weight, A_log, dt_bias, norm, **options)
+            else:
+                o, state, last = ejk.ops.gated_delta_net(q, k, v, z, g, b, weight, A_log, dt_bias, norm, **options)
+            return o, state, *last
+        torch._dynamo.reset()
+        found = []
+        for call in (block, torch.compile(block, fullgraph=True, backend="aot_eager"),
+                     lambda *x: checkpoint(block, *x, use_reentrant=False)):
+            results = call(*leaves)
+            gradients = torch.autograd.grad(sum(x.float().square().sum() for x in results), leaves)
+            found.append([x.detach() for x in (*results, *gradients)])
+        for other in found[1:]:
+            self.assertEqual(len(other), len(found[0]))
+            for i, (a, c) in enumerate(zip(found[0], other)):
+                self.assertTrue(torch.equal(a, c), i)
+        self.assertTrue(all(bool(x.isfinite().all()) and bool(x.any()) for x in found[0]))
+
     def test_a_bound_above_zero(self):
         x = torch.randn(1, 3, 2, 4)
         with self.assertRaisesRegex(ValueError, "kda_block: 'lower_bound' must be below 0, but is 5"):
