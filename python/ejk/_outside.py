@@ -19,6 +19,15 @@ def _is_torch(x):
     return _arrays.door_of(x).__name__ == "ejk._torch"
 
 
+def on_cpu(x):
+    """Whether a CPU computes what is called with `x`, as far as is known where a function is traced."""
+    if _is_torch(x):
+        return x.device.type == "cpu"
+    if _arrays.door_of(x).__name__ == "ejk._jax":
+        return sys.modules["jax"].default_backend() == "cpu"
+    return True
+
+
 def cast(x, dtype):
     return x.to(dtype) if _is_torch(x) else x.astype(dtype)
 

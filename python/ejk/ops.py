@@ -23,7 +23,7 @@ import functools
 from operator import index  # of a size that torch holds symbolic, the number
 
 from . import _arrays, _functions as f
-from ._blocks import gated_delta_net, kda_block
+from ._blocks import gated_delta_net, kda_block, mamba2_block, rwkv7_block, rwkv7_shift
 from ._composed import gated_slot_attention, mamba3, mlstm
 from ._corrected import comba, gated_delta_product, gdn2, oja
 from ._errors import TensorError, name_of_call
@@ -35,7 +35,8 @@ from ._trace import number_text
 __all__ = ["recurrent", "gla", "simple_gla", "lightning_attn", "retention", "linear_attn",
            "mamba2_ssd", "rwkv6", "hgrn2", "mlstm", "delta_rule", "gated_delta_rule", "kda",
            "rwkv7", "gated_delta_product", "gdn2", "comba", "oja", "mamba3", "gated_slot_attention",
-           "gated_delta_net", "kda_block"]
+           "gated_delta_net", "kda_block", "mamba2_block", "rwkv7_block",
+           "rwkv7_shift"]
 
 
 @functools.lru_cache(maxsize=None)

@@ -254,10 +254,10 @@ class Parts(unittest.TestCase):
         self.assertEqual(len(kernels(_blocks._GATED_NORM_SILU, x, x, torch.zeros(1, 128), 128.0,
                                      1e-6).kernels), 1)
         for derivatives in (0, 1):
-            found = kernels(_blocks._GATED_DELTA, x, x, x, n, n, torch.zeros(4), torch.zeros(4), 0.1,
+            found = kernels(_blocks._GATED_DELTA, x, x, x, n, n, torch.zeros(4), torch.zeros(4), 0.1, 1.0,
                             derivatives=derivatives)
             self.assertEqual(found.schedule, "chunk")
-            found = kernels(_blocks._KIMI, x, x, x, x, n, torch.zeros(4), torch.zeros(4, 128), 0.1, -5.0,
+            found = kernels(_blocks._KIMI, x, x, x, x, n, torch.zeros(4), torch.zeros(4, 128), 0.1, -5.0, 1.0,
                             derivatives=derivatives)
             self.assertEqual(found.schedule, "chunk")
 

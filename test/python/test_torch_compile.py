@@ -21,6 +21,7 @@ def operands():
              g=-torch.rand(1, 8, H), gk=-torch.rand(1, 8, H, K), beta=torch.rand(1, 8, H),
              u=torch.randn(H, K), A=-torch.rand(H), s=normal(H, 4), gv=-torch.rand(1, 8, H, V),
              gs=-torch.rand(1, 8, H, 4), w=torch.randn(H * (2 * K + V), 4) / 2, n=torch.rand(V),
+             wm=torch.randn(H * V + 2 * K, 4) / 2, nm=torch.rand(H * V),
              h0=torch.randn(1, H, K, V), cu=torch.tensor([0, 3, 8]))
     t.update(a=-t["k"], b=t["k"] * t["beta"][..., None], i=t["v"])
     return t
@@ -51,6 +52,11 @@ OPS = {
                              previous=(t["k"][0, :2], t["v"][0, :2])),
     "gated_slot_attention": lambda f, t: f(t["q"], t["k"], t["v"], t["s"], t["gs"]),
     "gated_delta_net": lambda f, t: f(t["q"], t["k"], t["v"], t["v"], t["g"], t["beta"], t["w"], t["A"], t["A"], t["n"]),
+    "mamba2_block": lambda f, t: f(t["v"], t["k"][:, :, :1], t["q"][:, :, :1], t["i"], t["beta"], t["wm"], t["A"], t["A"],
+                                   t["A"], t["nm"]),
+    "rwkv7_block": lambda f, t: f(t["q"], t["gk"], t["k"], t["v"], t["k"], t["i"], t["u"], t["u"], t["u"], t["nm"],
+                                  t["nm"]),
+    "rwkv7_shift": lambda f, t: f(t["q"].flatten(2), *[t["u"]] * 6),
     "kda_block": lambda f, t: f(t["q"], t["k"], t["v"], t["gk"], t["beta"], t["v"], t["w"], t["A"], t["u"], t["n"]),
 }
 FLA = {
