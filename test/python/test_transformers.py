@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import unittest
+import unittest.mock
 
 import torch
 
@@ -140,22 +141,71 @@ class Layers(unittest.TestCase):
             apart = torch.cat([layer(part) for part in x[:, :30].split([11, 19], 1)], 1)
         torch.testing.assert_close(packed[:, :30], apart, rtol=1e-4, atol=1e-5)
 
+    def test_each_layer_is_a_block(self):
+        from ejk.compat import _layers
+        for name in MODELS:
+            module = module_of(name)
+            if module is None:
+                continue
+            with self.subTest(name), own_functions(module), switch.install():
+                layer, x = layer_of(module, name), torch.randn(1, 5, 32)
+                block = "kda_block" if MODELS[name] is KIMI else "gated_delta_net"
+                with unittest.mock.patch.object(_layers.ops, block, wraps=getattr(_layers.ops, block)) as called:
+                    layer(x)
+                self.assertEqual(called.call_count, 1)
+
+    def test_offsets_are_made_of_what_a_layer_is_given(self):
+        for name in ("qwen3_next", "kimi_linear"):
+            module = module_of(name)
+            with self.subTest(name), own_functions(module), switch.install():
+                layer, x = layer_of(module, name), torch.randn(1, 38, 32)
+                wanted = layer(x, cu_seq_lens_q=torch.tensor(OFFSETS))
+                numbers = torch.cat([torch.full((n,), i) for i, n in enumerate(LENGTHS)])[None]
+                self.assertTrue(torch.equal(layer(x, seq_idx=numbers), wanted))
+                # As many rows as the convolution is wide.
+                packed = layer(x[:, :4], seq_idx=torch.tensor([[3, 3, 1, 1]]))
+                apart = torch.cat([layer(x[:, :2]), layer(x[:, 2:4])], 1)
+                torch.testing.assert_close(packed, apart, rtol=1e-4, atol=1e-5)
+
+    def test_a_layer_that_no_block_takes_keeps_its_own_code(self):
+        from ejk.compat import _layers
+        def changed(layer, what):
+            if what == "activation":
+                layer.activation = "gelu"
+            elif what == "width":
+                layer.conv_kernel_size = 5
+                layer.conv1d = torch.nn.Conv1d(layer.conv_dim, layer.conv_dim, 5, groups=layer.conv_dim, padding=4, bias=False)
+            else:
+                layer.norm.activation = "sigmoid"
+        module = module_of("qwen3_next")
+        for what in ("activation", "width", "gate"):
+            with self.subTest(what), own_functions(module):
+                layer, x = layer_of(module, "qwen3_next"), torch.randn(2, 9, 32)
+                changed(layer, what)
+                wanted = gradients(layer, x, layer)
+                with switch.install(), unittest.mock.patch.object(_layers.ops, "gated_delta_net") as called:
+                    found = gradients(layer, x, layer)
+                self.assertFalse(called.called)
+                self.compare(found, wanted, what)
+
     def test_what_would_mix_sequences_is_an_error(self):
         module = module_of("qwen3_next")
         with own_functions(module), switch.install():
             layer, cu = layer_of(module, "qwen3_next"), torch.tensor([0, 3, 7])
             x = torch.randn(1, 7, 32)
-            with self.assertRaisesRegex(ValueError, "'seq_idx' is given without 'cu_seq_lens_q'"):
-                layer(x, seq_idx=torch.zeros(1, 7, dtype=torch.int32))
             with self.assertRaisesRegex(ValueError, "a batch of 1"):
                 layer(x.expand(2, -1, -1), cu_seq_lens_q=cu)
-            with self.assertRaisesRegex(NotImplementedError, "of 4 rows"):
-                layer(x[:, :4], cu_seq_lens_q=torch.tensor([0, 2, 4]))
             rows = torch.zeros(1, 7, 1, 4)
             with self.assertRaisesRegex(NotImplementedError, "do not continue a cache"):
                 module.torch_chunk_gated_delta_rule(rows, rows, rows, g=rows[..., 0],
                                                     beta=rows[..., 0], cu_seqlens=cu,
                                                     initial_state=torch.zeros(2, 1, 4, 4))
+            # The recurrence alone.
+            layer.activation = "gelu"
+            with self.assertRaisesRegex(ValueError, "a batch of 1"):
+                layer(x.expand(2, -1, -1), cu_seq_lens_q=cu)
+            with self.assertRaisesRegex(NotImplementedError, "of 4 rows"):
+                layer(x[:, :4], cu_seq_lens_q=torch.tensor([0, 2, 4]))
         with Patch() as older:  # a release whose layers convolve by themselves
             convolution = module.causal_conv1d_fn
             older._undo.append(lambda: setattr(module, "causal_conv1d_fn", convolution))

@@ -1,5 +1,5 @@
-"""Puts ejk under the delta rules of Hugging Face's transformers: Qwen3-Next, Kimi Linear and their
-kin."""
+"""Puts ejk under the recurrent layers of Hugging Face's transformers: Qwen3-Next, Kimi Linear, Mamba-2 and
+their kin."""
 
 import functools
 import inspect
@@ -8,7 +8,7 @@ import sys
 import torch
 
 from .._errors import TensorError
-from . import fla
+from . import _layers, fla
 from ._patch import Patch
 
 # What models call the functions: those that fall back to torch, and, before version 5, fla's own.
@@ -21,17 +21,6 @@ _NAMES = {"torch_chunk_gated_delta_rule": fla.chunk_gated_delta_rule,
 _CONVOLUTION = "causal_conv1d_fn"
 
 
-def _offsets(named):
-    """The offsets of packed sequences among a layer's keywords, None for a batch."""
-    cu_seqlens = named.get("cu_seqlens")
-    if cu_seqlens is None:
-        cu_seqlens = named.get("cu_seq_lens_q")
-    if cu_seqlens is None and named.get("seq_idx") is not None:
-        raise TensorError("'seq_idx' is given without 'cu_seq_lens_q', and a recurrence needs the "
-                          "offsets; give both")
-    return cu_seqlens
-
-
 def _filtered(function, convolves):
     """transformers passes a model's keywords on to each kernel, which takes what it knows; so these
     alone are dropped. `convolves`: the layer's convolution keeps packed sequences apart, too."""
@@ -40,7 +29,7 @@ def _filtered(function, convolves):
 
     @functools.wraps(function)
     def call(query, key, value, g=None, beta=None, **named):  # what follows stands in another order
-        cu_seqlens = _offsets(named)
+        cu_seqlens = _layers.offsets(named)
         if cu_seqlens is not None:
             if not convolves:
                 raise NotImplementedError(
@@ -84,17 +73,34 @@ def _separating(convolution):
     """`causal_conv1d_fn`, which keeps packed sequences apart."""
     @functools.wraps(convolution)
     def causal_conv1d_fn(hidden_states, weight, bias=None, activation=None, **named):
-        cu_seqlens = _offsets(named)
+        cu_seqlens = _layers.offsets(named)
         if cu_seqlens is None:
             return convolution(hidden_states, weight, bias, activation=activation, **named)
         return _packed_convolution(hidden_states, weight, bias, activation, cu_seqlens)
     return causal_conv1d_fn
 
 
+def _replace_layers(patch, module):
+    """Puts ejk's blocks into a model's layers; whether it has some."""
+    kinds = [kind for kind in vars(module).values()
+             if inspect.isclass(kind) and kind.__module__ == module.__name__ and issubclass(kind, torch.nn.Module)]
+    forwards = {kind: _layers.forward_of(kind) for kind in kinds}
+    forwards = {kind: forward for kind, forward in forwards.items() if forward}
+    for kind, forward in forwards.items():
+        patch.set(kind, "forward", forward)
+    for kind in kinds if forwards else ():
+        if _layers.passes_keywords(kind, "layers"):
+            patch.set(kind, "forward", _layers.with_offsets(vars(kind)["forward"]))
+        elif _layers.passes_keywords(kind, "backbone"):
+            patch.set(kind, "forward", _layers.with_packing(vars(kind)["forward"]))
+    return bool(forwards)
+
+
 def install():
-    """Puts ejk's gated delta rule and Kimi delta attention into the models of transformers that are
-    imported already. Packed sequences (`cu_seq_lens_q`) stay apart, in the short convolution before
-    the recurrence, too.
+    """Puts ejk's blocks into the models of transformers that are imported already: gated DeltaNet, Kimi delta
+    attention and Mamba-2, each from its short convolution to its gated norm. Where a block does not take a layer, its
+    recurrence alone is ejk's, but for Mamba-2's. Packed sequences (`cu_seq_lens_q`, `seq_idx` or
+    `position_ids`) stay apart, in the convolution too. docs/moving-from-fla.md lists the models.
 
     Returns a patch: its `remove()` undoes all, and so does the end of a `with` block. Call it
     before a model is made: layers of some versions store the function when they are made."""
@@ -104,17 +110,17 @@ def install():
             continue
         members = vars(module)
         own = [n for n in _NAMES if n in members]
-        if not own:
+        if not _replace_layers(patch, module) and not own:
             continue
+        found += 1
         convolution = members.get(_CONVOLUTION)
         for function in own:
             patch.set(module, function, _filtered(_NAMES[function], convolution is not None))
-        if convolution is not None:
+        if own and convolution is not None:
             patch.set(module, _CONVOLUTION, _separating(convolution))
-        found += 1
     if not found:
-        raise RuntimeError("no model of transformers with a gated delta rule or Kimi delta "
-                           "attention is imported; import it first, such as "
+        raise RuntimeError("no model of transformers with a gated delta rule, Kimi delta attention or Mamba-2 "
+                           "is imported; import it first, such as "
                            "transformers.models.qwen3_next.modeling_qwen3_next")
     return patch
 
