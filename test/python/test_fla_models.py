@@ -61,7 +61,7 @@ class Fla(unittest.TestCase):
 
     def test_a_function_of_ejks_trains_each_model_that_calls_it(self):
         for name, options in (
-                ("DeltaNet", dict(num_heads=2)),
+                ("Comba", dict(num_heads=2, head_dim=32, expand_v=1)), ("DeltaNet", dict(num_heads=2)),
                 ("GatedDeltaNet", dict(num_heads=2, head_dim=32, expand_v=1)),
                 ("GatedDeltaProduct", dict(num_heads=2, head_dim=32, expand_v=1)),
                 ("GLA", dict(num_heads=2)), ("GSA", dict(num_heads=2, num_slots=16)),
@@ -73,11 +73,38 @@ class Fla(unittest.TestCase):
             with self.subTest(name):
                 self.learn(name, **options)
 
+    def test_an_rwkv7_layer_is_a_block(self):
+        """`ejk.ops.rwkv7_block` between the projections of fla's layer, and `rwkv7_shift` before them."""
+        from fla.layers.rwkv7 import RWKV7Attention
+        torch.manual_seed(0)
+        with ejk.compat.fla.install():
+            for number in (0, 1):
+                layer = RWKV7Attention(hidden_size=64, head_dim=16, layer_idx=number, num_hidden_layers=2)
+                for parameter in layer.parameters():
+                    torch.nn.init.normal_(parameter, 0.1, 0.3)
+                x, first = torch.randn(2, 70, 64), torch.randn(2, 70, 64) if number else None
+                wanted, _, _, v_first = layer(x, v_first=first)
+                r, w, k, v, a, g = ejk.ops.rwkv7_shift(x, layer.x_r, layer.x_w, layer.x_k, layer.x_v, layer.x_a, layer.x_g)
+                rows = dict(r=layer.r_proj(r), w=layer.w_lora(w), k=layer.k_proj(k), v=layer.v_proj(v), a=layer.a_lora(a),
+                            g=layer.g_lora(g))
+                if number:
+                    rows.update(v_first=first, v_share=layer.v_lora(v))
+                rows = {n: y.unflatten(-1, (4, 16)) for n, y in rows.items()}
+                norm = layer.g_norm
+                found, _ = ejk.ops.rwkv7_block(
+                    *(rows.pop(n) for n in "rwkvag"), layer.k_k, layer.k_a, layer.r_k, norm.weight, norm.bias, eps=norm.eps, **rows)
+                found = layer.o_proj(found.flatten(2))
+                gradients = [torch.autograd.grad(o.square().sum(), [p for p in layer.parameters()])
+                             for o in (found, wanted)]
+                self.assertLess(float((found - wanted).detach().norm() / wanted.detach().norm()), 1e-5)
+                for a, b in zip(*gradients):
+                    self.assertLess(float((a - b).norm()), 1e-4 * float(b.norm()) + 1e-5)
+
     def test_what_has_no_function_of_ejks_is_named(self):
         from fla import models
         tokens = torch.randint(61, (2, 80))
-        for name, function in (("ABC", "chunk_abc"), ("Comba", "chunk_comba"),
-                               ("HGRN", "chunk_hgrn"), ("MesaNet", "chunk_mesa_net"),
+        for name, function in (("ABC", "chunk_abc"), ("HGRN", "chunk_hgrn"),
+                               ("MesaNet", "chunk_mesa_net"),
                                ("PaTHAttention", "parallel_path_attn")):
             with self.subTest(name), ours.install():
                 own = inspect.signature(getattr(models, name + "Config").__init__).parameters
