@@ -232,6 +232,43 @@ class Parts(unittest.TestCase):
                 self.assertTrue(torch.equal(a, c), i)
         self.assertTrue(all(bool(x.isfinite().all()) and bool(x.any()) for x in found[0]))
 
+    def test_what_is_in_no_sequence_is_not_read(self):
+        for dtype, steps in ((torch.bfloat16, 90), (torch.float32, 30)):
+            for kind in ("gated_delta_net", "kda_block"):
+                torch.manual_seed(3)
+                H, C, used = 2, 16, steps - 13
+                q, k, v, z = (torch.randn(1, steps, H, C).to(dtype) for _ in range(4))
+                gate = (H, C) if kind == "kda_block" else (H,)
+                rows = dict(q=q, k=k, v=v, z=z, b=torch.randn(1, steps, H).to(dtype),
+                            **{"g" if kind == "kda_block" else "a": torch.randn(1, steps, *gate).to(dtype)})
+                weights = dict(conv_weight=(torch.randn(3 * H * C, 4) / 2).to(dtype), A_log=torch.rand(H),
+                               dt_bias=torch.randn(gate), norm_weight=torch.rand(C))
+                for x in rows.values():
+                    x[:, used:] = torch.nan
+                    x.requires_grad_()
+                o, state = getattr(ejk.ops, kind)(**rows, **weights, cu_seqlens=torch.tensor([0, 3, used]))
+                self.assertFalse(o[:, used:].any())
+                self.assertTrue(o.isfinite().all() and state.isfinite().all())
+                o.sum().backward()
+                for n, x in rows.items():
+                    self.assertTrue(x.grad.isfinite().all(), (kind, n))
+
+    def test_eigenvalues_below_zero(self):
+        torch.manual_seed(4)
+        q, k, v, z = torch.randn(4, 1, 9, 2, 4)
+        a, b, weight, A, ones = torch.randn(1, 9, 2), torch.randn(1, 9, 2), torch.randn(24, 1), torch.zeros(2), torch.ones(4)
+        o = ejk.ops.gated_delta_net(q, k, v, z, a, b, weight, A, A, ones, allow_neg_eigval=True)[0]
+        F = torch.nn.functional
+        cq, ck, cv = (F.silu(x * w.view(2, 4)) for x, w in zip((q, k, v), weight.split(8)))
+        cq, ck = (x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6) for x in (cq, ck))
+        p = ejk.ops.gated_delta_rule(cq, ck, cv, -F.softplus(a), 2 * b.sigmoid())[0]
+        p = p * torch.rsqrt((p * p).mean(-1, keepdim=True) + 1e-6) * F.silu(z)
+        self.assertLess(error(o, p), 2e-6)
+        g = torch.randn(1, 9, 2, 4)
+        o = ejk.ops.kda_block(q, k, v, g, b, z, weight, A, None, ones, allow_neg_eigval=True, eps=1e-6)[0]
+        p = ejk.ops.kda(cq, ck, cv, -F.softplus(g), 2 * b.sigmoid())[0]
+        self.assertLess(error(o, p * torch.rsqrt((p * p).mean(-1, keepdim=True) + 1e-6) * z.sigmoid()), 2e-6)
+
     def test_a_bound_above_zero(self):
         x = torch.randn(1, 3, 2, 4)
         with self.assertRaisesRegex(ValueError, "kda_block: 'lower_bound' must be below 0, but is 5"):

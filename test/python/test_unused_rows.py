@@ -33,6 +33,8 @@ def cases():
             "simple_gla": dict(q=q, k=k, v=v, g_gamma=heads),
             "gated_delta_rule": dict(q=q, k=k, v=v, g=g, beta=-g),
             "mamba2_ssd": dict(x=v, dt=-g, A=heads, B=k[:, :, :1], C=q[:, :, :1], D=heads),
+            "gated_delta_product": dict(q=q, k=np.stack([k, k], 2), v=np.stack([v, v], 2), beta=np.stack([-g, -g], 2),
+                                        g=g),
             "mlstm": dict(q=q, k=k, v=v, i=g, f=g)}
 
 
