@@ -23,13 +23,15 @@ import functools
 from operator import index  # of a size that torch holds symbolic, the number
 
 from . import _arrays, _functions as f
-from ._blocks import gated_delta_net, kda_block, mamba2_block, rwkv7_block, rwkv7_shift
+from ._blocks import gated_delta_net, kda_block
 from ._composed import gated_slot_attention, mamba3, mlstm
 from ._corrected import comba, gated_delta_product, gdn2, oja
 from ._errors import TensorError, name_of_call
+from ._mamba2_block import mamba2_block
 from ._named import default_scale as _default_scale, named as _named, query as _query
 from ._program import Program, register
 from ._recurrence import SCALE_REMEDY, ChangingNumbers, check_exact
+from ._rwkv7_block import rwkv7_block, rwkv7_shift
 from ._trace import number_text
 
 __all__ = ["recurrent", "gla", "simple_gla", "lightning_attn", "retention", "linear_attn",

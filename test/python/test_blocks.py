@@ -277,7 +277,7 @@ class Parts(unittest.TestCase):
 
     def test_which_kernels(self):
         """Of rows, one each, forward; chunks for the recurrence and its derivative."""
-        from ejk import _blocks
+        from ejk import _blocks, _short_convolution
         x, n = torch.zeros(1, 4096, 4, 128, dtype=torch.bfloat16), torch.zeros(1, 4096, 4)
         w = torch.zeros(4, 128, dtype=torch.bfloat16)
 
@@ -286,7 +286,7 @@ class Parts(unittest.TestCase):
             self.assertFalse(found.remarks)
             return found
         for normalise in (False, True):
-            self.assertEqual(len(kernels(_blocks._SHORT_CONVOLUTION, x, w, w, w, w, None, None, 0,
+            self.assertEqual(len(kernels(_short_convolution._SHORT_CONVOLUTION, x, w, w, w, w, None, None, 0,
                                          normalise).kernels), 1)
         self.assertEqual(len(kernels(_blocks._GATED_NORM_SILU, x, x, torch.zeros(1, 128), 128.0,
                                      1e-6).kernels), 1)

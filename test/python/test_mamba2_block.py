@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 import ejk
-from ejk import _blocks
+from ejk import _mamba2_block
 from reference import error
 
 F = torch.nn.functional
@@ -193,7 +193,7 @@ class Definition(Comparing):
                     torch.manual_seed(8)
                     operands = case(dtype, entries=1, steps=steps, heads=heads, channels=64, groups=1)
                     cu = torch.tensor([0, 3, 15])
-                    with unittest.mock.patch.object(_blocks, "on_cpu", lambda x: cpu):
+                    with unittest.mock.patch.object(_mamba2_block, "on_cpu", lambda x: cpu):
                         wanted = call(**{n: x[:, :15] if n in SEQUENCES else x for n, x in operands.items()},
                                       cu_seqlens=cu)
                         for n in SEQUENCES:
@@ -224,7 +224,7 @@ class Parts(Comparing):
     """The same on a GPU's way, where 16-bit rows of 64 steps and more are convolved apart: here on a CPU."""
 
     def setUp(self):
-        patch = unittest.mock.patch.object(_blocks, "on_cpu", lambda x: False)
+        patch = unittest.mock.patch.object(_mamba2_block, "on_cpu", lambda x: False)
         patch.start()
         self.addCleanup(patch.stop)
 
@@ -268,12 +268,12 @@ class Parts(Comparing):
         B, a = torch.zeros(1, T, 1, N, dtype=torch.bfloat16), torch.zeros(H)
         for derivatives in (0, 1):
             for limits in ((None, None), (0.001, 100.0)):
-                found = _blocks._MAMBA2.explain(x, dt, B, B, a, a, a, *limits, target="sm_90a", derivatives=derivatives)
+                found = _mamba2_block._MAMBA2.explain(x, dt, B, B, a, a, a, *limits, target="sm_90a", derivatives=derivatives)
                 self.assertEqual((found.schedule, found.remarks), ("chunk", ()))
         for recurrence, operands in (
-                (_blocks._GROUP_NORM_GATED, (x, x, torch.zeros(H, P), 64.0, 1e-5, False)),
-                (_blocks._GATED_SQUARES, (dt, x, x, False)),
-                (_blocks._GATED_SCALED, (x, x, torch.zeros(H, P), torch.zeros(1, T, 1), False))):
+                (_mamba2_block._GROUP_NORM_GATED, (x, x, torch.zeros(H, P), 64.0, 1e-5, False)),
+                (_mamba2_block._GATED_SQUARES, (dt, x, x, False)),
+                (_mamba2_block._GATED_SCALED, (x, x, torch.zeros(H, P), torch.zeros(1, T, 1), False))):
             self.assertEqual(len(recurrence.explain(*operands, target="sm_90a").kernels), 1)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import ejk
-from ejk import _blocks
+from ejk import _rwkv7_block
 from reference import error
 
 F = torch.nn.functional
@@ -145,11 +145,11 @@ class Definition(unittest.TestCase):
 
     def test_which_kernels(self):
         x, h = torch.zeros(1, 4096, 4, 64, dtype=torch.bfloat16), torch.zeros(4, 64)
-        found = _blocks._RWKV7.explain(x, x, x, x, x, h, h, x, x, target="sm_90a")
+        found = _rwkv7_block._RWKV7.explain(x, x, x, x, x, h, h, x, x, target="sm_90a")
         self.assertEqual((found.schedule, len(found.kernels), found.remarks), ("chunk", 1, ()))
-        self.assertEqual(_blocks._RWKV7.explain(x, x, x, x, x, h, h, x, x, target="sm_90a", derivatives=1).schedule,
+        self.assertEqual(_rwkv7_block._RWKV7.explain(x, x, x, x, x, h, h, x, x, target="sm_90a", derivatives=1).schedule,
                          "chunk")
-        found = _blocks._RWKV7_OUTPUT.explain(x, x, x, x, x, x, h, h, h, h, x, x, 64.0, 1e-3, target="sm_90a")
+        found = _rwkv7_block._RWKV7_OUTPUT.explain(x, x, x, x, x, x, h, h, h, h, x, x, 64.0, 1e-3, target="sm_90a")
         self.assertEqual(len(found.kernels), 1)
 
     def test_numpy_and_jax(self):
