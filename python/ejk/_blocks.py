@@ -1,8 +1,9 @@
-"""Layers around a delta rule, between their projections: a model's block as one program, or as three."""
+"""Layers around a delta rule, between their projections: a model's block as one program, or in parts."""
 
 from . import _functions as f
+from ._outside import wide
 from ._recurrence import Recurrence
-from ._short_convolution import (ROWS_OF_PARTS, convolved, convolved_apart, in_16_bits, normalised, rms_norm,
+from ._short_convolution import (MOST_CHANNELS, ROWS_OF_PARTS, convolved, convolved_apart, in_16_bits, normalised, rms_norm,
                                  rows_before, taps_of)
 
 
@@ -16,23 +17,27 @@ def _gated_norm_sigmoid(x, z, weight, channels, eps):
     return rms_norm(x, channels, eps, weight) * f.sigmoid(z)
 
 
-# The recurrences, with the functions of their gates.
+# The gates and the rate, which multiplies what is added.
 
 def _rate(b, most):
     rate = f.sigmoid(b)
     return rate if most == 1 else most * rate
 
 
-def _gated_delta(S, v, q, k, a, b, A_log, dt_bias, scale, most):
-    S = S.decay(-f.exp(A_log) * f.softplus(a + dt_bias))
-    S = S.add(k, _rate(b, most) * (v - S.read(k)))
-    return S, S.read(q * scale)
+def _gate_of_head(a, b, A_log, dt_bias, most):
+    return -f.exp(A_log) * f.softplus(a + dt_bias), _rate(b, most)
 
 
-def _kimi(S, v, q, k, g, b, A_log, dt_bias, scale, bound, most):
+def _gates_of_channels(b, g, A_log, dt_bias, bound, most):
     raw, rate = g if dt_bias is None else g + dt_bias, f.exp(A_log)
-    S = S.decay(-rate * f.softplus(raw) if bound is None else bound * f.sigmoid(rate * raw))
-    S = S.add(k, _rate(b, most) * (v - S.read(k)))
+    return -rate * f.softplus(raw) if bound is None else bound * f.sigmoid(rate * raw), _rate(b, most)
+
+
+# The recurrence. A bound of its gates that it is told keeps them on the matmuls.
+
+def _delta(S, v, q, k, g, rate, scale, bound=None):
+    S = S.decay(g if bound is None else f.clip(g, bound, 0.0))
+    S = S.add(k, rate * (v - S.read(k)))
     return S, S.read(q * scale)
 
 
@@ -44,7 +49,7 @@ def _gated_delta_net(S, v, q, k, z, a, b, A_log, dt_bias, norm_weight, scale, mo
     cq = normalised(convolved(q, (wq0, wq1, wq2, wq3), bias_q, q_rows))
     ck = normalised(convolved(k, (wk0, wk1, wk2, wk3), bias_k, k_rows))
     cv = convolved(v, (wv0, wv1, wv2, wv3), bias_v, v_rows)
-    S, o = _gated_delta(S, cv, cq, ck, a, b, A_log, dt_bias, scale, most)
+    S, o = _delta(S, cv, cq, ck, *_gate_of_head(a, b, A_log, dt_bias, most), scale)
     o = _gated_norm_silu(o, z, norm_weight, channels, eps)
     if not rows:
         return S, o
@@ -57,7 +62,7 @@ def _kimi_block(S, v, q, k, z, g, b, A_log, dt_bias, norm_weight, scale, bound, 
     cq = normalised(convolved(q, (wq0, wq1, wq2, wq3), bias_q, q_rows))
     ck = normalised(convolved(k, (wk0, wk1, wk2, wk3), bias_k, k_rows))
     cv = convolved(v, (wv0, wv1, wv2, wv3), bias_v, v_rows)
-    S, o = _kimi(S, cv, cq, ck, g, b, A_log, dt_bias, scale, bound, most)
+    S, o = _delta(S, cv, cq, ck, *_gates_of_channels(b, g, A_log, dt_bias, bound, most), scale)
     o = _gated_norm_sigmoid(o, z, norm_weight, channels, eps)
     if not rows:
         return S, o
@@ -67,16 +72,33 @@ def _kimi_block(S, v, q, k, z, g, b, A_log, dt_bias, norm_weight, scale, bound, 
 # Made here: torch.compile does not follow that in a call.
 _GATED_NORM_SILU = Recurrence(_gated_norm_silu, 0, False)
 _GATED_NORM_SIGMOID = Recurrence(_gated_norm_sigmoid, 0, False)
-_GATED_DELTA = Recurrence(_gated_delta, 1, False)
-_KIMI = Recurrence(_kimi, 1, False)
+_GATE_OF_HEAD = Recurrence(_gate_of_head, 0, False)
+_GATES_OF_CHANNELS = Recurrence(_gates_of_channels, 0, False)
+_DELTA = Recurrence(_delta, 1, False)
 _GATED_DELTA_NET = Recurrence(_gated_delta_net, 1, False)
 _KIMI_BLOCK = Recurrence(_kimi_block, 1, False)
 
 
-def _block(parts, whole, norm, q, k, v, z, gates, constants, norm_weight, conv_weight, conv_bias, eps,
+def _gates_of_gdn(a, b, A_log, dt_bias, most, cu_seqlens):
+    """The gate and rate of each head, in float32: the heads are the channels of rows of one head."""
+    heads = a.shape[2]
+    a, b = wide(a), wide(b)
+    if heads > MOST_CHANNELS:
+        return _GATE_OF_HEAD(a, b, A_log, dt_bias, most, cu_seqlens=cu_seqlens)
+    rows = [x.reshape(*x.shape[:2], 1, heads) for x in (a, b)]
+    found = _GATE_OF_HEAD(*rows, A_log.reshape(1, heads), dt_bias.reshape(1, heads), most, cu_seqlens=cu_seqlens)
+    return [x.reshape(*x.shape[:2], heads) for x in found]
+
+
+def _gates_of_kda(g, b, A_log, dt_bias, bound, most, cu_seqlens):
+    """The gate of each channel and the rate of each head, in float32, as the first argument is."""
+    return _GATES_OF_CHANNELS(wide(b), g, A_log, dt_bias, bound, most, cu_seqlens=cu_seqlens)
+
+
+def _block(gates_of, whole, norm, q, k, v, z, gates, constants, norm_weight, conv_weight, conv_bias, eps,
            scale, conv_state, output_conv_state, initial_state, cu_seqlens, save_states):
-    """A block of a recurrence that q, k and v come to through a convolution: `parts` is the recurrence,
-    of `gates` and `constants`, `norm` what comes behind, and `whole` all in one."""
+    """A block of a delta rule that q, k and v come to through a convolution: `gates_of` gives its gates and
+    rates, of `gates` and `constants`, `norm` is what comes behind, and `whole` all in one."""
     (Hk, K), (Hv, V) = q.shape[2:], v.shape[2:]
     width, taps, biases = taps_of(conv_weight, conv_bias, [(Hk, K), (Hk, K), (Hv, V)])
     rows = rows_before(conv_state, width, "q, k and v")
@@ -89,7 +111,9 @@ def _block(parts, whole, norm, q, k, v, z, gates, constants, norm_weight, conv_w
                                 wanted, *taps, *biases, *rows, initial_state=initial_state, **options)
     else:
         (q, k, v), last = convolved_apart((q, k, v), taps, biases, rows, wanted, 2, cu_seqlens)
-        o, state = parts(v, q, k, *gates, scale, *constants, initial_state=initial_state, **options)
+        bound = constants[0] if len(constants) > 1 else None
+        o, state = _DELTA(v, q, k, *gates_of(*gates, *constants, cu_seqlens), scale, bound,
+                          initial_state=initial_state, **options)
         o = norm(o, z, weight, channels, float(eps), cu_seqlens=cu_seqlens)
     return (o, state, tuple(last)) if output_conv_state else (o, state)
 
@@ -112,9 +136,10 @@ def gated_delta_net(q, k, v, z, a, b, conv_weight, A_log, dt_bias, norm_weight, 
     dt_bias [Hv]; norm_weight [V]. With `allow_neg_eigval` β is 2·σ(b). `conv_weight` [2·Hk·K + Hv·V, 1, W] and `conv_bias` are a Conv1d's of
     the channels of q, k and v, with W from 1 to 4. `conv_state` has the W − 1 rows before the first of q,
     k and v, [N, W−1, Hk, K] and [N, W−1, Hv, V]; with `output_conv_state`, the last W − 1 rows are a third
-    result, a tuple of the same shapes. From 64 steps on, 16-bit rows are computed in three parts, of
-    which the convolved rows and the recurrence's output are rounded to their type."""
-    return _block(_GATED_DELTA, _GATED_DELTA_NET, _GATED_NORM_SILU, q, k, v, z, (a, b, A_log, dt_bias),
+    result, a tuple of the same shapes. From 64 steps on, 16-bit rows are computed in parts: convolutions,
+    gates, recurrence and norm. Gates are float32 between them; the convolved rows and the recurrence's
+    output are rounded to their type."""
+    return _block(_gates_of_gdn, _GATED_DELTA_NET, _GATED_NORM_SILU, q, k, v, z, (a, b, A_log, dt_bias),
                   (_most(allow_neg_eigval),), norm_weight, conv_weight, conv_bias, eps, scale, conv_state, output_conv_state,
                   initial_state, cu_seqlens, save_states)
 
@@ -136,6 +161,6 @@ def kda_block(q, k, v, g, b, z, conv_weight, A_log, dt_bias, norm_weight, *, low
     heads, channels = g.shape[2:]
     gates = (g, b, A_log.reshape(heads), None if dt_bias is None else dt_bias.reshape(heads, channels))
     bound = None if lower_bound is None else float(lower_bound)
-    return _block(_KIMI, _KIMI_BLOCK, _GATED_NORM_SIGMOID, q, k, v, z, gates,
+    return _block(_gates_of_kda, _KIMI_BLOCK, _GATED_NORM_SIGMOID, q, k, v, z, gates,
                   (bound, _most(allow_neg_eigval)), norm_weight, conv_weight, conv_bias, eps, scale, conv_state, output_conv_state, initial_state,
                   cu_seqlens, save_states)

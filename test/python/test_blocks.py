@@ -290,13 +290,14 @@ class Parts(unittest.TestCase):
                                          normalise).kernels), 1)
         self.assertEqual(len(kernels(_blocks._GATED_NORM_SILU, x, x, torch.zeros(1, 128), 128.0,
                                      1e-6).kernels), 1)
+        gates, one = n.reshape(1, 4096, 1, 4), torch.zeros(1, 4)
+        self.assertEqual(len(kernels(_blocks._GATE_OF_HEAD, gates, gates, one, one, 1.0).kernels), 1)
+        self.assertEqual(len(kernels(_blocks._GATES_OF_CHANNELS, n, x, torch.zeros(4), torch.zeros(4, 128), -5.0,
+                                     1.0).kernels), 1)
         for derivatives in (0, 1):
-            found = kernels(_blocks._GATED_DELTA, x, x, x, n, n, torch.zeros(4), torch.zeros(4), 0.1, 1.0,
-                            derivatives=derivatives)
-            self.assertEqual(found.schedule, "chunk")
-            found = kernels(_blocks._KIMI, x, x, x, x, n, torch.zeros(4), torch.zeros(4, 128), 0.1, -5.0, 1.0,
-                            derivatives=derivatives)
-            self.assertEqual(found.schedule, "chunk")
+            for g, bound in ((n, None), (x.float(), -5.0)):
+                found = kernels(_blocks._DELTA, x, x, x, g, n, 0.1, bound, derivatives=derivatives)
+                self.assertEqual(found.schedule, "chunk")
 
 
 class Widths(unittest.TestCase):
