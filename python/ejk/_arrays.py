@@ -4,6 +4,7 @@ A door has `describe(array)` → (element type, shape) and `call(program, arrays
 
 import importlib
 import sys
+from operator import index
 
 from ._errors import EjkError, TensorError
 
@@ -75,6 +76,14 @@ def load_doors():
                 _load(_DOORS[library])
             except _CAUSES:
                 pass
+
+
+def constant(value):
+    """A Python number or another constant of a program. torch.compile holds a number that changes
+    from call to call as a symbol; its text, or its index, is a constant of the graph."""
+    if type(value) is float:
+        return float(f"{value!r}")
+    return index(value) if type(value) is int else value
 
 
 def common_door(named):

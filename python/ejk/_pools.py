@@ -33,6 +33,17 @@ class Pools(namedtuple("Pools", "types value_major first_slot read accepted writ
         return found
 
 
+def _checked_first(slot):
+    """`first_slot` as an int. Below 0 it would make slots of indices that lie before the pool."""
+    try:
+        slot = index(slot)
+    except TypeError:
+        raise TensorError(f"'first_slot' must be an int, but is a {type(slot).__name__}") from None
+    if not 0 <= slot < 2**31:
+        raise TensorError(f"'first_slot' must be from 0 to 2**31 - 1, but is {slot}")
+    return slot
+
+
 class Given:
     """What a call says of its pools."""
 
@@ -47,7 +58,7 @@ class Given:
             raise TensorError("'accepted' says where in 'read_slots' a sequence starts, which is missing")
         self.read, self.write, self.accepted = read_slots, write_slots, accepted
         self.same = read_slots is write_slots
-        self.first_slot, self.value_major = int(first_slot), bool(value_major)
+        self.first_slot, self.value_major = _checked_first(first_slot), bool(value_major)
 
     def indices(self):
         """[(name, tensor)], as `Pools.indices`."""

@@ -12,6 +12,8 @@ from ._trace import Argument, Specialisation
 _FLOATS = ("f32", "f16", "bf16", "f64")
 _KEYWORDS = ("initial_state", "cu_seqlens", "save_states", *_pools.KEYWORDS)
 _DEFAULTS = {"save_states": True, "first_slot": 0, "value_major": False}
+# Tensors whose types are checked as those of indices.
+_INDICES = ("cu_seqlens", "read_slots", "write_slots", "accepted")
 # So many values of one Python number are compiled before a warning.
 _FEW_VALUES = 4
 
@@ -255,7 +257,7 @@ class Recurrence:
         tensors, kinds, given = [], [], []
         for name, value in zip(self._names, self._bind(arguments, named)):
             if value is None or isinstance(value, (bool, int, float, str)):
-                kinds.append(value)
+                kinds.append(_arrays.constant(value))
             else:
                 tensors.append(value)
                 given.append(name)
@@ -298,7 +300,7 @@ class Recurrence:
         offsets = ""
         if cu_seqlens is not None:
             offsets, shape = described[given.index("cu_seqlens")]
-            if offsets not in ("i32", "i64") or len(shape) != 1:
+            if offsets not in ("i32", "i64") or len(shape) != 1 or shape[0] == 0:
                 raise TensorError("'cu_seqlens' must be int32 or int64 of shape [N+1], but is "
                                   f"{offsets} {list(shape)}")
         if not self._states:
@@ -375,10 +377,12 @@ def _resolve(identity, key):
     """Traces a recurrence for what `key` says of a call's arguments; the same key is traced
     once."""
     recurrence = _recurrences[identity]
+    arguments, initial, shapes, offsets, pools = key
+    # 1, 1.0 and True are equal, as 0.0 and -0.0 are, and a step may tell them apart.
+    key = (key, tuple([(type(a[1]), repr(a[1])) for a in arguments if a[0] == "constant"]))
     found = recurrence._programs.get(key)
     if found:
         return found
-    arguments, initial, shapes, offsets, pools = key
     recurrence._note_constants(arguments)
     arguments = tuple(a[1] if a[0] == "constant" else Argument(*a) for a in arguments)
     found = recurrence.trace(Specialisation(arguments, initial, shapes, offsets,
@@ -428,7 +432,8 @@ def _share_heads(arguments, shapes):
 
 def check_exact(names, described):
     """Whether the call is one in f64; all its floats are then."""
-    types = [dtype for dtype, _ in described]
+    types = [dtype for name, (dtype, _) in zip(names, described) if name not in _INDICES]
+    names = [name for name in names if name not in _INDICES]
     if "f64" not in types:
         return False
     for name, dtype in zip(names, types):

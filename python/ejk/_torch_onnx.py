@@ -36,7 +36,7 @@ def _delta_rule(program):
     for recurrence in list(_recurrence._recurrences.values()):
         if not recurrence._identity.startswith("ejk.ops._delta_rule:") or recurrence._reverse:
             continue
-        for (arguments, _, _, offsets, pools), (key, *_) in list(recurrence._programs.items()):
+        for ((arguments, _, _, offsets, pools), _), (key, *_) in list(recurrence._programs.items()):
             if key == program.key and not offsets and not pools:
                 given = dict(zip(recurrence._names, arguments))
                 if given["lower_bound"][1] is not None:

@@ -64,6 +64,7 @@ class Trace:
         self.ops, self.names = [], 0
         self.rows = Rows()
         self.states = []
+        self.returned_by = None  # the function, once it has returned
         self._ranks, self._shapes = ranks, state_shapes
         for index, shape in enumerate(state_shapes):
             self.states.append(None if ranks[index] is None else self._make(index))
@@ -118,23 +119,28 @@ class Trace:
     def last_rows(self, given, count, initial):
         return self.rows.last(self, given, count, initial)
 
+    def _fail(self, message):
+        if self.returned_by is None:
+            fail(message)
+        raise _values.TraceError(place_of(self.returned_by) + message)
+
     def _checked(self, given, what):
         given = _values._decided(given)
         if isinstance(given, LastRows):
-            fail(f"{what} is the last rows of a tensor, which may only be returned as an output")
+            self._fail(f"{what} is the last rows of a tensor, which may only be returned as an output")
         if _values.is_number(given):
             try:
                 return self.add("constant", [float(given)], None)
             except OverflowError:
-                fail(f"{what} is a Python number that float64 does not hold")
+                self._fail(f"{what} is a Python number that float64 does not hold")
         if isinstance(given, State):
-            fail(f"{what} must be a number or a vector, but is a matrix of state")
+            self._fail(f"{what} must be a number or a vector, but is a matrix of state")
         if not isinstance(given, Value):
-            fail(f"{what} must be a traced value or a Python number, but is "
-                 f"{type(given).__module__}.{type(given).__qualname__}; pass tensors as arguments"
-                 + (", and ask for None with 'is'" if given is None else ""))
+            self._fail(f"{what} must be a traced value or a Python number, but is "
+                       f"{type(given).__module__}.{type(given).__qualname__}; pass tensors as arguments"
+                       + (", and ask for None with 'is'" if given is None else ""))
         if given.trace is not self:
-            fail(f"{what} comes from another recurrence, or from an earlier call of this one")
+            self._fail(f"{what} comes from another recurrence, or from an earlier call of this one")
         self.rows.check_used(given)
         return given
 
@@ -286,6 +292,7 @@ def run(function, spec):
             fail_at(function, f"must return {count} new state{'s' * (count > 1)} and at least one "
                      "output, as in 'return S, S.read(q)'" if count else
                      "must return at least one value, as in 'return a * x'")
+        trace.returned_by = function
         states = [_values._decided(v) for v in returned[:count]]
         outputs = [trace.value(v, "an output") if not isinstance(v, (State, LastRows)) else v
                    for v in returned[count:]]

@@ -112,6 +112,8 @@ def _call_op(op, attributes, reverse, save_states, shared=False, **tensors):
             raise TensorError(f"'{name}' must have rank {' or '.join(map(str, rank))}, but has "
                               f"shape {list(shape)}")
         _check_operand(name, dtype, shape, described[0][0])
+        if name == "cu_seqlens" and shape[0] == 0:
+            raise TensorError("'cu_seqlens' has N+1 offsets, but is empty")
         # Sizes that a program depends on: channels alone.
         fixed = 2 if name == "initial_state" else 3
         kept = (None,) * min(fixed, len(shape)) + tuple(index(n) for n in shape[fixed:])
@@ -129,7 +131,7 @@ def _check_operand(name, dtype, shape, main):
     allowed = {"cu_seqlens": ("i32", "i64"), "q": ("f32", "f16", "bf16"), "k": (main,),
                "v": (main,),
                "g_gamma": ("f32",), "initial_state": ("f32",)}.get(name, ("f32", main))
-    if dtype not in allowed and dtype != "f64":
+    if dtype not in allowed and (dtype != "f64" or name == "cu_seqlens"):
         raise TensorError(f"'{name}' must be {' or '.join(dict.fromkeys(allowed))}"
                           + (", as q is" if name in ("k", "v") else "") + f", but is {dtype}")
     if name in ("q", "k", "v") and not 1 <= shape[3] <= 512:
@@ -137,7 +139,7 @@ def _check_operand(name, dtype, shape, main):
 
 
 def _scale(scale):
-    return () if scale is None else (("softmax_scale", number_text(scale) + " : f64"),)
+    return () if scale is None else (("softmax_scale", number_text(_arrays.constant(scale)) + " : f64"),)
 
 
 def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, initial_state=None,

@@ -332,6 +332,15 @@ class Errors(unittest.TestCase):
             gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"],
                         initial_state=np.zeros((2, 2, 4, 3)))
 
+    def test_offsets_that_are_none(self):
+        a = {n: x[:1] for n, x in arrays().items()}
+        for offsets in (np.zeros(0, np.int32), np.array(6), np.array([[0, 6]]), np.array([0.0, 6.0]),
+                        np.array([0, 6], np.float32)):
+            with self.subTest(offsets), self.assertRaisesRegex(ejk.TensorError, "'cu_seqlens' (must|has)"):
+                gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"], cu_seqlens=offsets)
+            with self.subTest(offsets), self.assertRaisesRegex(ejk.TensorError, "'cu_seqlens' (must|has)"):
+                ejk.ops.gla(a["q"], a["k"], a["v"], a["gk"], cu_seqlens=offsets)
+
     def test_types_of_named_functions(self):
         a = arrays()
         q, k, v, gk = (a[n] for n in ("q", "k", "v", "gk"))

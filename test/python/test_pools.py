@@ -202,6 +202,8 @@ class Decode(unittest.TestCase):
         refused("both say where sequences start", pool=pool, read_slots=slots,
                 initial_state=pool[:2])
         refused("'read_slots' must be", pool=pool, read_slots=np.array([0, 1, 2]), write_slots=slots)
+        for first in (-1, np.int64(-3), 2**31, 1.5, None, "0"):  # below 0, indices before the pool would be slots
+            refused("'first_slot' must be", pool=pool, read_slots=slots, write_slots=slots, first_slot=first)
         turned_pool = np.swapaxes(np.swapaxes(pool, 1, 2).copy(), 1, 2)
         refused("is written where it lies", pool=turned_pool, read_slots=slots, write_slots=slots)
         frozen = pool.copy()

@@ -1,7 +1,9 @@
 """Every function of ejk.ops and ejk.compat.fla under torch.compile, on its first call, and on
 tensors without memory."""
 
+import functools
 import unittest
+import warnings
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -107,6 +109,37 @@ class FirstCalls(unittest.TestCase):
 
     def test_fla(self):
         self.check(fla, FLA)
+
+
+class ChangingNumbers(unittest.TestCase):
+    """torch.compile makes a symbol of a number that is another one in the second call."""
+
+    def check(self, call, numbers):
+        torch._dynamo.reset()
+        compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that each number compiles
+            for number in numbers:
+                torch.testing.assert_close(compiled(number), call(number))
+
+    def test_a_constant_of_a_step(self):
+        t = operands()
+
+        @ejk.recurrence
+        def scaled(S, q, k, v, factor):
+            S = S.add(k, v)
+            return S, S.read(q) * factor
+        self.check(lambda n: scaled(t["q"], t["k"], t["v"], n)[0], (1, 2, 3, 1.5, 2.5, 3.5, True))
+
+    def test_a_scale(self):
+        t = operands()
+        for name in ("gla", "simple_gla", "delta_rule", "retention"):
+            def call(scale):
+                return OPS[name](functools.partial(getattr(ejk.ops, name), scale=scale), t)[0]
+            with self.subTest(name):
+                self.check(call, (0.5, 0.25, 0.125))
+        self.check(lambda n: fla.chunk_gla(t["q"], t["k"], t["v"], t["gk"], scale=n)[0],
+                   (0.5, 0.25, 0.125))
 
 
 class WithoutMemory(unittest.TestCase):

@@ -10,6 +10,11 @@ import warnings
 import ejk
 import numpy as np
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
 from test_numpy import arrays, error
 
 TOLERANCE = 1e-6
@@ -187,6 +192,35 @@ class Names(unittest.TestCase):
                 ejk.recurrence(scope["step"])
         with self.assertRaisesRegex(ejk.TraceError, "test_tracing.py:.*plain ones"):
             ejk.recurrence(lambda S, q, *rest: (S, q))
+
+
+class Constants(unittest.TestCase):
+    def test_equal_numbers_that_a_step_tells_apart(self):
+        @ejk.recurrence
+        def told(S, q, k, v, kind):
+            code = 4 * (type(kind) is bool) + 2 * (type(kind) is float) + (math.copysign(1, kind) < 0)
+            S = S.add(k, v)
+            return S, S.read(q) * 0 + code
+        q, k, v, _ = rows()
+        for give in (np.asarray, *([torch.from_numpy] if torch else [])):
+            for _ in range(2):  # a call like an earlier one takes a shorter way
+                for kind, code in ((1, 0), (1.0, 2), (True, 4), (0.0, 2), (-0.0, 3), (False, 4), (0, 0)):
+                    o, _ = told(*map(give, (q, k, v)), kind)
+                    self.assertEqual(set(np.asarray(o).ravel().tolist()), {code}, repr(kind))
+
+
+class Returned(unittest.TestCase):
+    def test_what_cannot_be_returned_is_refused_at_the_steps_line(self):
+        def swapped(S, q, k, v): return S.read(q), S.add(k, v)
+        def named(S, q, k, v): return S.add(k, v), {"o": S.read(q)}
+        def listed(S, q, k, v): return S.add(k, v), [S.read(q)]
+        def nothing(S, q, k, v): return S.add(k, v), None
+        def an_array(S, q, k, v): return S.add(k, v), np.ones(4)
+        for step in (swapped, named, listed, nothing, an_array):
+            q, k, v, _ = rows()
+            with self.subTest(step.__name__), self.assertRaises(ejk.TraceError) as caught:
+                ejk.recurrence(step)(q, k, v)
+            self.assertIn(f"test_tracing.py:{step.__code__.co_firstlineno}: ", str(caught.exception))
 
 
 class ChangingNumbers(unittest.TestCase):
