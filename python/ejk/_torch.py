@@ -332,11 +332,13 @@ _is_compiling = torch.compiler.is_compiling
 _is_grad_enabled = torch.is_grad_enabled
 _peek_interpreter_stack = torch._C._functorch.peek_interpreter_stack
 _len_torch_dispatch_stack = torch._C._len_torch_dispatch_stack
+# What torch.jit.trace records may be saved, and a site is of this process.
+_jit_state = torch._C._get_tracing_state
 
 
 def _is_traced(tensors):
     if (_is_compiling() or _peek_interpreter_stack() is not None or _len_torch_dispatch_stack()
-            or tensors[0].is_meta):
+            or _jit_state() is not None or tensors[0].is_meta):
         return True
     for tensor in tensors:
         if type(tensor) not in _TENSORS:
@@ -437,7 +439,8 @@ def quick(sites, arguments, initial_state, cu_seqlens):
     """The results of a call like an earlier one, without looking at its tensors in Python; or None.
     `sites` is a dictionary that belongs to what is called."""
     if (_is_compiling() or not sites or _peek_interpreter_stack() is not None
-            or _len_torch_dispatch_stack() or forward_ad._current_level >= 0):
+            or _len_torch_dispatch_stack() or forward_ad._current_level >= 0
+            or _jit_state() is not None):
         return None
     try:
         if type(arguments[0]) not in _TENSORS:

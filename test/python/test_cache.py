@@ -218,6 +218,16 @@ class Cache(unittest.TestCase):
         self.assertFalse(kept[0])
         self.assertLessEqual(size + 5000 * sum(kept), room)
 
+    def test_what_is_written_stays_however_large(self):
+        with mock.patch.dict(os.environ, EJK_CACHE_DIR=str(self.folder), EJK_CACHE_SIZE="10K"):
+            old, new = (hashlib.sha1(n).hexdigest() for n in (b"old", b"new"))
+            self.assertIsNone(_cache.write(old, ".ejk", bytes(3000)))
+            os.utime(self.folder / (old + ".ejk"), (0, time.time() - 60))
+            large = bytes(9 * 1024)  # more than is left free when room is made
+            self.assertIsNone(_cache.write(new, ".ejk", large))
+            self.assertEqual(_cache.read(new, ".ejk"), large)
+            self.assertIsNone(_cache.read(old, ".ejk"))
+
     def test_no_room(self):
         self.expect(self.call(EJK_CACHE_SIZE="0"))
         self.assertEqual(list(self.folder.iterdir()), [])

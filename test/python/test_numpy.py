@@ -8,12 +8,14 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import numpy as np
 import reference
 from reference import error
 
 import ejk
+from ejk import _program
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 TOLERANCE = 1e-5  # of f32
@@ -411,6 +413,21 @@ class Programs(unittest.TestCase):
         self.assertEqual(len(results), 4)
         for result in results:
             np.testing.assert_array_equal(result, expected)
+
+    def test_each_thread_has_launches_of_its_own(self):
+        # One holds the addresses of a call until the call has ended.
+        q, k, v, g = (arrays(seed=3)[n] for n in ("q", "k", "v", "g"))
+        step = ejk.recurrence(lambda S, q, k, v, g: (S.decay(g).add(k, v), 3.0 * S.read(q)))
+        with unittest.mock.patch.object(_program, "Launch", wraps=_program.Launch) as made:
+            def twice():
+                for _ in range(2):
+                    step(q, k, v, g)
+            twice()
+            for _ in range(2):
+                other = threading.Thread(target=twice)
+                other.start()
+                other.join()
+        self.assertEqual(made.call_count, 3)
 
     def test_fork(self):
         a = arrays(seed=6)

@@ -206,6 +206,9 @@ class Decode(unittest.TestCase):
             refused("'first_slot' must be", pool=pool, read_slots=slots, write_slots=slots, first_slot=first)
         turned_pool = np.swapaxes(np.swapaxes(pool, 1, 2).copy(), 1, 2)
         refused("is written where it lies", pool=turned_pool, read_slots=slots, write_slots=slots)
+        for apart in (0, K * V * 4 - 16):  # bytes: slots that overlap
+            shared = np.lib.stride_tricks.as_strided(pool, strides=(apart, *pool.strides[1:]))
+            refused("is written where it lies", pool=shared, read_slots=slots, write_slots=slots)
         frozen = pool.copy()
         frozen.flags.writeable = False
         refused("is read-only", pool=frozen, read_slots=slots, write_slots=slots)

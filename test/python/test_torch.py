@@ -10,6 +10,7 @@ import tempfile
 import threading
 import unittest
 import unittest.mock
+import warnings
 
 import numpy as np
 import reference
@@ -140,6 +141,17 @@ class Values(unittest.TestCase):
             q = t["q"] @ torch.eye(4)
             self.assertEqual(q.dtype, torch.bfloat16)
             self.assertEqual(ejk.ops.gla(q, t["k"], t["v"], t["gk"])[0].dtype, torch.bfloat16)
+
+    def test_amp_rounds_rows_and_no_gates(self):
+        t = tensors()
+        q, k, v = (t[n].bfloat16() for n in ("q", "k", "v"))
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = ejk.ops.gla(q, t["k"], t["v"], t["gk"])
+        wanted = ejk.ops.gla(q, k, v, t["gk"])
+        rounded = ejk.ops.gla(q, k, v, t["gk"].bfloat16())
+        self.assertFalse(torch.equal(wanted[1], rounded[1]))
+        for a, b in zip(found, wanted):
+            self.assertTrue(torch.equal(a, b))
 
     def test_amp_of_two_types(self):
         # A region's type decides which program runs, so a call inside is not one from outside.
@@ -318,6 +330,27 @@ class Operators(unittest.TestCase):
         module = torch.export.load(file).module()
         short = tuple(x[:, :3] for x in arguments)
         torch.testing.assert_close(module(*short), gated(*short)[0])
+
+    @unittest.skipUnless(hasattr(torch.jit, "trace"), "this torch has no torch.jit.trace")
+    def test_a_trace_is_called_by_another_process(self):
+        # What it records means the same there, however often this process has called it before.
+        t = tensors()
+        arguments = tuple(t[n] for n in ("q", "k", "v", "g"))
+        for _ in range(2):
+            gated(*arguments)
+        with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+            warnings.simplefilter("ignore")  # that torch.jit is old
+            torch.jit.trace(lambda *x: gated(*x)[0], arguments).save(folder + "/trace.pt")
+            torch.save((arguments, gated(*arguments)[0]), folder + "/wanted.pt")
+            code = f"""if True:
+                import torch, ejk
+                arguments, wanted = torch.load({folder + "/wanted.pt"!r})
+                other = ejk.recurrence(lambda S, q, k, v, g: (S.decay(g).add(k, v), S.read(q) * 100))
+                for _ in range(2):
+                    other(*arguments)
+                torch.testing.assert_close(torch.jit.load({folder + "/trace.pt"!r})(*arguments), wanted)"""
+            done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_vmap(self):
         t = tensors()
