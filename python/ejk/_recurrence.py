@@ -1,7 +1,9 @@
 """`@ejk.recurrence`: a step written as a formula, called on whole tensors."""
 
+import copy
 import functools
 import importlib
+import re
 import weakref
 from operator import index  # of a size that torch holds symbolic, the number
 
@@ -124,6 +126,10 @@ class Recurrence:
 
     def __init__(self, function, states, reverse, queries=(), remedies=None):
         import inspect  # here, because ejk is to be imported fast
+        if not hasattr(function, "__code__") and not hasattr(function, "__func__"):
+            raise TraceError("a recurrence is made of a function, but got a "
+                             f"{type(function).__module__}.{type(function).__qualname__}; write a def or a "
+                             "lambda that calls it")
         functools.update_wrapper(self, function)
         self._function, self._states, self._reverse = function, states, reverse
         parameters = list(inspect.signature(function).parameters.values())
@@ -134,6 +140,10 @@ class Recurrence:
             if p.name in _KEYWORDS:
                 _trace.fail_at(function, f"has a parameter '{p.name}', which a call of every "
                                "recurrence takes already; choose another name")
+        if parameters and parameters[0].name == "self" and "." in function.__qualname__:
+            _trace.fail_at(function, "is a method, and a step's first parameter is its state: make it with "
+                           f"ejk.recurrence(self.{function.__name__}) in the object's __init__, or of a "
+                           "function outside of the class")
         if len(parameters) <= states:
             _trace.fail_at(function, f"must take {states} state{'s' * (states > 1)} and at least "
                            "one tensor" if states else "must take at least one tensor")
@@ -165,13 +175,16 @@ class Recurrence:
         return Recurrence, (self._function, self._states, self._reverse, self._queries,
                             self._remedies)
 
-    # It does not change, so a copy is the same.
+    # It does not change, so a copy is the same; but a copied object's method is of that object.
 
     def __copy__(self):
         return self
 
     def __deepcopy__(self, memo):
-        return self
+        if not hasattr(self._function, "__func__"):
+            return self
+        return Recurrence(copy.deepcopy(self._function, memo), self._states, self._reverse, self._queries,
+                          self._remedies)
 
     def __repr__(self):
         return f"<ejk.recurrence {self.__qualname__}({', '.join(self._names)})>"
@@ -357,13 +370,28 @@ class Recurrence:
                 self._numbers.note(function, name, argument[1], rest, self._remedies.get(
                     name, "give a tensor of no dimensions, as torch.tensor({})"))
 
+    def _own_error(self, error, spec):
+        """The error of a step of this package's, whose lines say nothing to a user: the channels of the
+        tensors that it was given."""
+        given = [f"'{n}' has {a.channels or 'no'} channels" for n, a in zip(self._names, spec.arguments)
+                 if isinstance(a, Argument)]
+        given += [f"'initial_state' is {list(shape)} a head" for known, shape in
+                  zip(spec.initial, spec.state_shapes) if known]
+        return TensorError(f"{name_of_call() or self.__name__.strip('_')}: "
+                           f"{re.sub(r'^.*?:[0-9]+: ', '', str(error))}: {', '.join(given)}")
+
     def trace(self, spec):
         """(program key, number of outputs) for a Specialisation."""
         from ._program import Program, register
         name = "".join(c if c.isalnum() else "_"
                        for c in _trace.ascii_name(self._function.__name__)).strip("_")
         name = name if name and not name[0].isdigit() else "recurrence_" + name
-        text, outputs = _trace.text_of(self._function, spec, name)
+        try:
+            text, outputs = _trace.text_of(self._function, spec, name)
+        except TraceError as error:
+            if str(self.__module__).split(".")[0] != "ejk":
+                raise
+            raise self._own_error(error, spec) from None
         program = Program(text, name,
                           lambda: _trace.text_of(self._function, spec, name, places=True)[0])
         return register(program).key, outputs

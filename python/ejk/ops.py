@@ -91,7 +91,7 @@ _sites = {}  # what makes torch's eager calls quick, for each op with its attrib
 
 
 def _call_op(op, attributes, reverse, save_states, shared=False, **tensors):
-    given = [(n, t) for n, t in tensors.items() if t is not None]
+    given = [(n, t) for n, t in tensors.items() if t is not None or n in ("q", "k", "v")]
     place = (op, attributes, reverse, save_states, shared, *[n for n, _ in given])
     if _arrays.quick is not None:
         results = _arrays.quick(_sites.get(place), tuple([t for _, t in given]), None, None)
@@ -118,12 +118,26 @@ def _call_op(op, attributes, reverse, save_states, shared=False, **tensors):
         fixed = 2 if name == "initial_state" else 3
         kept = (None,) * min(fixed, len(shape)) + tuple(index(n) for n in shape[fixed:])
         types.append(("f32" if dtype == "f64" else dtype, len(shape), kept))
+    _check_channels(names, types)
     key = _resolve(op, names, tuple(types), attributes, reverse, shared)
     results = tuple(door.call(key, arrays, save_states))
     if hasattr(door, "remember") and all(a is t for a, (_, t) in zip(arrays, given)):
         door.remember(_sites.setdefault(place, {}), arrays, None, None, key, arrays, results,
                       save_states)
     return results
+
+
+def _check_channels(names, types):
+    """Whether what goes to or comes from a state has as many channels as it; `types` are those of
+    `_op_program`."""
+    shapes = {name: shape for name, (_, _, shape) in zip(names, types)}
+    K, V = shapes["q"][3], shapes["v"][3]
+    wanted = {"k": (K,), "g": (K,), "gk": (K,), "gv": (V,), "initial_state": (K, V)}
+    for name, shape in shapes.items():
+        own = tuple(n for n in shape if n is not None)
+        if name in wanted and own not in (wanted[name], ()):
+            raise TensorError(f"'{name}' must have {' and '.join(map(str, wanted[name]))} channels, where 'q' has "
+                              f"{K} and 'v' {V}, but has {' and '.join(map(str, own))}")
 
 
 def _check_operand(name, dtype, shape, main):

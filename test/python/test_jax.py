@@ -219,6 +219,15 @@ class Jax(unittest.TestCase):
         for a, b in zip(found, gradient(*arguments)):
             self.assertLess(error(a, b), 1e-5)
 
+    def test_one_axis_of_the_mesh_divides_entries_here_and_heads_there(self):
+        mesh = jax.sharding.Mesh(np.array(jax.devices()), ("all",))
+        P = jax.sharding.PartitionSpec
+        arguments = [arrays(B=4, H=4)[n] for n in ("q", "k", "v", "g")]
+        for specs in ((P("all"), P(None, None, "all"), P("all"), P()), (P(None, None, "all"), P("all"), P(), P("all"))):
+            results, _ = self.sharded(gated, arguments, specs, mesh)
+            for a, b in zip(results, gated(*arguments)):
+                self.assertLess(error(a, b), 1e-6)
+
     def test_heads_with_numbers_are_not_divided(self):
         mesh = jax.sharding.Mesh(np.array(jax.devices()), ("heads",))
         a = arrays(H=4)

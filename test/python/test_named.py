@@ -336,6 +336,16 @@ class Torch(unittest.TestCase):
             self.compare("mlstm", long_mlstm(np.random.default_rng(2), reverse), 8e-3, 0)
 
 
+    def test_mlstm_with_gates_of_16_bits(self):
+        # They are read as they are; sums and maxima of them have float32.
+        torch.manual_seed(4)
+        q, k, v = (torch.randn(1, 80, 2, 8, dtype=torch.bfloat16) for _ in range(3))
+        i, f = (3 * torch.randn(1, 80, 2, dtype=torch.bfloat16) for _ in range(2))
+        (o, states), (wanted, last) = (ejk.ops.mlstm(q, k, v, *gates) for gates in ((i, f), (i.float(), f.float())))
+        for a, b in zip((o, *states), (wanted, *last)):
+            self.assertTrue(torch.equal(a, b))
+
+
 class Jax(unittest.TestCase):
     pass
 

@@ -334,6 +334,23 @@ class Errors(unittest.TestCase):
             gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"],
                         initial_state=np.zeros((2, 2, 4, 3)))
 
+    def test_channels_of_named_functions(self):
+        a = arrays()
+        q, k, v, g, beta, gk = a.values()
+        o = ejk.ops
+        for call, name in ((lambda: o.gla(q, k[..., :3], v, gk), "'k' must have 4 .*but has 3"),
+                           (lambda: o.gla(q, k, v, gk[..., :3]), "'g' must have 4 .*but has 3"),
+                           (lambda: o.recurrent(q, k, v, gv=gk), "'gv' must have 3 .*but has 4"),
+                           (lambda: o.gla(q, k, v, gk, initial_state=np.zeros((2, 2, 3, 4), "f4")),
+                            "'initial_state' must have 4 and 3 .*but has 3 and 4"),
+                           (lambda: o.gla(q, k, None, gk), "'v' must be a tensor"),
+                           (lambda: o.delta_rule(q, k[..., :3], v, beta), "^delta_rule: .*'q' has 4 .*'k' has 3"),
+                           (lambda: o.rwkv6(q, k, v, gk, np.zeros((2, 5), "f4")), "^rwkv6: .*'u' has 5"),
+                           (lambda: o.delta_rule(q, k, v, beta, initial_state=np.zeros((2, 2, 3, 4), "f4")),
+                            r"^delta_rule: .*'initial_state' is \[3, 4\] a head")):
+            with self.subTest(name), self.assertRaisesRegex(ejk.TensorError, name):
+                call()
+
     def test_offsets_that_are_none(self):
         a = {n: x[:1] for n, x in arrays().items()}
         for offsets in (np.zeros(0, np.int32), np.array(6), np.array([[0, 6]]), np.array([0.0, 6.0]),

@@ -154,6 +154,26 @@ class Split(unittest.TestCase):
                 self.assertLessEqual(error(a.detach().float(), b.detach().float()), 2 ** -8,
                                      (name, what))
 
+    def test_what_a_state_passes_through(self):
+        """Gates of 16 bits, whose sum over a segment is not rounded to them, and Mamba-2's with a bias and
+        a softplus: the last state of four segments has gone through three."""
+        rates = dict(dt_bias=torch.tensor([0.3, -0.4]))
+        for name, more, options in (("gla", {}, {}), ("simple_gla", {}, {}), ("kda", {}, {}), ("recurrent", {}, {}),
+                                    ("mamba2_ssd", rates, {"dt_softplus": True}), ("mamba2_ssd", rates, {})):
+            for packed in (False, True):
+                tensors, own = case(name, packed)
+                tensors = {n: t.bfloat16() if n in ("q", "k", "v", "g", "gk", "gv") else t
+                           for n, t in {**tensors, **more}.items()}
+                wanted, found = ({n: t.clone().requires_grad_() for n, t in tensors.items()} for _ in range(2))
+                _, state = getattr(ejk.ops, name)(**wanted, **own, **options)
+                _, last = ejk.split(getattr(ejk.ops, name), **found, **own, **options, parts=4)
+                losses(torch.zeros(1), state).backward()
+                losses(torch.zeros(1), last).backward()
+                with self.subTest(name, packed=packed, **options):
+                    self.assertLessEqual(error(last.detach(), state.detach()), LIMIT)
+                    for n in ("initial_state", *more):
+                        self.assertLessEqual(error(found[n].grad, wanted[n].grad), 4 * LIMIT, n)
+
     def test_rows_after_the_last_offset(self):
         for name in FUNCTIONS:
             tensors, _ = case(name, True)

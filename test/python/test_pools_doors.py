@@ -99,8 +99,25 @@ class Torch(unittest.TestCase):
             delta(*inputs, pool=pool, read_slots=slots, write_slots=slots, value_major=True)
         with torch.no_grad():
             delta(*inputs, pool=pool, read_slots=slots, write_slots=slots, value_major=True)
+        inputs[0].requires_grad_(False)
+        with self.assertRaisesRegex(ejk.EjkError, "no derivative.*no_grad"):
+            delta(*inputs, pool=pool.clone().requires_grad_(), read_slots=slots, write_slots=slots, value_major=True)
         with torch.inference_mode():
             delta(*inputs, pool=pool, read_slots=slots, write_slots=slots, value_major=True)
+
+    def test_slots_that_lie_apart_in_f64(self):
+        # The interpreter takes them side by side, and puts them back where they were.
+        inputs, pool, slots = self.case(apart=0)
+        inputs = [x.double() for x in inputs]
+        dense = pool.double().contiguous()
+        memory = torch.full((len(dense), dense[0].numel() + 6), 7.0, dtype=torch.float64)
+        apart = memory.as_strided(dense.shape, (memory.stride(0), *dense.stride()[1:]))
+        apart.copy_(dense)
+        wanted, _ = delta(*inputs, pool=dense, read_slots=slots, write_slots=slots, value_major=True)
+        found, _ = delta(*inputs, pool=apart, read_slots=slots, write_slots=slots, value_major=True)
+        self.assertTrue(torch.equal(found, wanted))
+        self.assertTrue(torch.equal(apart, dense))
+        self.assertTrue((memory[:, -6:] == 7.0).all())
 
     def test_refused(self):
         inputs, pool, slots = self.case()

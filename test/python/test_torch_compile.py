@@ -163,6 +163,14 @@ class WithoutMemory(unittest.TestCase):
     def test_fla(self):
         self.check(fla, FLA)
 
+    def test_types(self):
+        for dtype in (torch.float64, torch.bfloat16):
+            real = {n: x.to(dtype) if n in ("q", "k", "v", "g") else x for n, x in operands().items()}
+            wanted = ejk.ops.simple_gla(*(real[n] for n in ("q", "k", "v", "g")))
+            with FakeTensorMode() as mode:
+                fake = ejk.ops.simple_gla(*(mode.from_tensor(real[n]) for n in ("q", "k", "v", "g")))
+            self.assertEqual([(x.dtype, x.shape) for x in fake], [(x.dtype, x.shape) for x in wanted])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -2,6 +2,7 @@
 become constants, and errors, which name the user's line."""
 import builtins
 import copy
+import functools
 import math
 import operator
 import unittest
@@ -207,6 +208,38 @@ class Constants(unittest.TestCase):
                 for kind, code in ((1, 0), (1.0, 2), (True, 4), (0.0, 2), (-0.0, 3), (False, 4), (0, 0)):
                     o, _ = told(*map(give, (q, k, v)), kind)
                     self.assertEqual(set(np.asarray(o).ravel().tolist()), {code}, repr(kind))
+
+
+class Functions(unittest.TestCase):
+    """What a recurrence is made of."""
+
+    def test_a_method_of_a_copied_object_is_the_copys(self):
+        class Layer:
+            def __init__(self, rate):
+                self.rate, self.run = rate, ejk.recurrence(self.step)
+
+            def step(self, S, q, k, v):
+                return (S := S.decay(-self.rate).add(k, v)), S.read(q)
+        q, k, v, _ = rows()
+        layer = Layer(0.5)
+        copied = copy.deepcopy(layer)
+        copied.rate = 2.0
+        for _ in range(2):
+            np.testing.assert_array_equal(layer.run(q, k, v)[0], Layer(0.5).run(q, k, v)[0])
+            np.testing.assert_array_equal(copied.run(q, k, v)[0], Layer(2.0).run(q, k, v)[0])
+
+    def test_what_is_none(self):
+        class Callable:
+            def __call__(self, S, q, k, v):
+                return S.add(k, v), S.read(q)
+        for given in (Callable(), functools.partial(where_equal, reset=1.0)):
+            with self.assertRaisesRegex(ejk.TraceError, "made of a function, but got a .*; write a def"):
+                ejk.recurrence(given)
+        with self.assertRaisesRegex(ejk.TraceError, "test_tracing.py.*'step' is a method.*self.step"):
+            class Layer:
+                @ejk.recurrence
+                def step(self, S, q, k, v):
+                    return S.add(k, v), S.read(q)
 
 
 class Returned(unittest.TestCase):
