@@ -1,8 +1,8 @@
 """The recurrences of an inference engine's layers, as the engine calls them: gates as projections leave
 them, norms of queries and keys inside, and states in slots of a pool ("docs/serving.md").
 
-Each function is one kernel for a decoded token and for drafted ones. It takes torch tensors, computes
-in float32, has no derivative, and returns the outputs; the pool is changed in its place.
+Each function is one kernel for a decoded token and for drafted ones. It takes tensors of torch, or NumPy's
+arrays, computes in float32, has no derivative, and returns the outputs; the pool is changed in its place.
 
 Arguments that all of them take:
 
@@ -14,6 +14,8 @@ Arguments that all of them take:
   starts from zero, and one without any has outputs of zero.
 - `cu_seqlens`: [N+1] int32 or int64, for packed sequences: then rows are [1, T, ...].
 """
+
+import numpy as np
 
 from . import _functions as f
 from ._errors import TensorError
@@ -64,8 +66,11 @@ _GATED_DELTA_RULE, _KIMI, _MAMBA2, _LIGHTNING = (
 
 
 def _run(recurrence, *arguments, value_major=True, **pools):
-    if pools.get("pool") is None:
+    pool = pools.get("pool")
+    if pool is None:
         raise TensorError("'pool' must be given: states of an engine lie in one")
+    if isinstance(pool, np.ndarray):
+        return recurrence(*arguments, value_major=value_major, **pools)[0]
     import torch
     with torch.no_grad():
         return recurrence(*arguments, value_major=value_major, **pools)[0]
