@@ -28,6 +28,10 @@ def to_numpy(array):
     return np.asarray(array)
 
 
+#: What arithmetic of indices takes.
+namespace, take_along = jnp, jnp.take_along_axis
+
+
 def prepare(arrays):
     """NumPy arrays and JAX's, as JAX's."""
     return [a if isinstance(a, jax.Array) else _of_numpy(a) for a in arrays]

@@ -150,3 +150,11 @@ def copy(array):
 
 
 to_numpy = plain
+
+#: What arithmetic of indices takes.
+namespace, take_along, concatenate = np, np.take_along_axis, np.concatenate
+
+
+def zeros_like(array, shape):
+    return np.zeros(shape, array.dtype)
+

@@ -10,7 +10,7 @@ _INTEGERS = ("i32", "i64")
 # So many rows are a size that a program knows: those of a decoded token, and of drafts.
 _FEW_ROWS = 8
 #: The keywords of a call that has a pool.
-KEYWORDS = ("pool", "read_slots", "write_slots", "accepted", "first_slot", "value_major")
+KEYWORDS = ("pool", "read_slots", "write_slots", "accepted", "parents", "ring", "first_slot", "value_major")
 
 
 class Pools(namedtuple("Pools", "types value_major first_slot read accepted write same per_row rows")):
@@ -47,7 +47,8 @@ def _checked_first(slot):
 class Given:
     """What a call says of its pools."""
 
-    def __init__(self, states, pool, read_slots, write_slots, accepted, first_slot, value_major):
+    def __init__(self, states, pool, read_slots=None, write_slots=None, accepted=None, parents=None,
+                 ring=None, first_slot=0, value_major=False):
         self.pools = pool if isinstance(pool, (tuple, list)) else (pool,)
         if len(self.pools) != states:
             raise TensorError(f"'pool' must be {'a tuple of ' * (states > 1)}{states} "
@@ -59,6 +60,12 @@ class Given:
         self.read, self.write, self.accepted = read_slots, write_slots, accepted
         self.same = read_slots is write_slots
         self.first_slot, self.value_major = _checked_first(first_slot), bool(value_major)
+        self.parents, self.ring = parents, ring
+
+    def planned(self, plan):
+        """The same for a plan's sequences."""
+        return Given(len(self.pools), self.pools, plan.read, plan.write, None, None, None, self.first_slot,
+                     self.value_major)
 
     def indices(self):
         """[(name, tensor)], as `Pools.indices`."""

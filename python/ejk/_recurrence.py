@@ -7,7 +7,7 @@ import re
 import weakref
 from operator import index  # of a size that torch holds symbolic, the number
 
-from . import _arrays, _pools, _trace
+from . import _arrays, _drafts, _pools, _trace
 from ._errors import TensorError, TraceError, name_of_call, warn
 from ._trace import Argument, Specialisation
 
@@ -209,29 +209,39 @@ class Recurrence:
         return (*results[:outputs], states[0] if self._states == 1 else states)
 
     def _call_in_pools(self, arguments, named, initial_state, cu_seqlens, pool):
-        named, given = self._take_pools(named, initial_state, pool)
+        arguments, named, given, plan = self._take_pools(arguments, named, initial_state, cu_seqlens, pool)
         key, tensors, outputs, door = self._prepare(arguments, named, None, cu_seqlens, given)
         count = len(given.pools)
         results = door.call_in_pools(key, tensors[:-count], tensors[-count:], given.write is not None)
-        pools = tuple(results[outputs:])
-        return (*results[:outputs], pools if isinstance(pool, (tuple, list)) else pools[0])
+        shown, pools = results[:outputs], tuple(results[outputs:])
+        if plan:
+            shown = [plan.outputs(o) for o in shown]
+            plan.finish()
+        return (*shown, pools if isinstance(pool, (tuple, list)) else pools[0])
 
-    def _take_pools(self, named, initial_state, pool):
-        """The keywords of a call without those of its pools, and these."""
+    def _take_pools(self, arguments, named, initial_state, cu_seqlens, pool):
+        """A call's arguments and keywords without those of its pools, these, and the plan of its drafts."""
         if initial_state is not None:
             raise TensorError("'initial_state' and 'pool' both say where sequences start; give one")
         named = dict(named)
         own = {n: named.pop(n) for n in _pools.KEYWORDS if n in named}
-        return named, _pools.Given(self._states, pool, own.get("read_slots"), own.get("write_slots"),
-                                   own.get("accepted"), own.get("first_slot", 0),
-                                   own.get("value_major", False))
+        given = _pools.Given(self._states, pool, **own)
+        plan = _drafts.plan_of(given)
+        if not plan:
+            return arguments, named, given, None
+        if cu_seqlens is not None or self._reverse:
+            raise TensorError("'parents' and 'ring' take rows [N, T, …] from the first to the last, "
+                              + ("in reverse" if self._reverse else "packed by 'cu_seqlens'") + " they are not")
+        values = plan.values(self._names, self._bind(arguments, named))
+        return values, {}, given.planned(plan), plan
 
     def program(self, *arguments, initial_state=None, cu_seqlens=None, pool=None, **named):
         """The program for tensors like these; nothing is run."""
         from ._program import by_key
         given = None
         if pool is not None:
-            named, given = self._take_pools(named, initial_state, pool)
+            arguments, named, given, _ = self._take_pools(arguments, named, initial_state, cu_seqlens, pool)
+            initial_state = None
         return by_key(self._prepare(arguments, named, initial_state, cu_seqlens, given)[0])
 
     def mlir(self, *arguments, **named):
@@ -248,23 +258,23 @@ class Recurrence:
     def explain(self, *arguments, target=None, derivatives=0, **named):
         """How tensors like these are computed: kernels, remarks, bytes. An `ejk.Explanation`."""
         from ._inspect import explain
-        _, tensors, _, door = self._prepare(arguments, *self._split(named))
+        _, tensors, _, door = self._prepare(*self._split(arguments, named))
         return explain(self.program(*arguments, **named), tensors, door, target, derivatives)
 
     def check(self, *arguments, **named):
         """Compares a call with the f64 interpreter: the relative error of each result."""
         from ._inspect import check
-        _, tensors, _, door = self._prepare(arguments, *self._split(named))
+        _, tensors, _, door = self._prepare(*self._split(arguments, named))
         return check(self.program(*arguments, **named), tensors, door)
 
-    def _split(self, named):
-        """The tensors by name, initial_state, cu_seqlens and the pools of a call's keywords."""
+    def _split(self, arguments, named):
+        """The arguments, the tensors by name, initial_state, cu_seqlens and the pools of a call."""
         named = dict(named)
         initial_state, offsets = named.pop("initial_state", None), named.pop("cu_seqlens", None)
         pool, given = named.pop("pool", None), None
         if pool is not None:
-            named, given = self._take_pools(named, initial_state, pool)
-        return named, initial_state, offsets, given
+            arguments, named, given, _ = self._take_pools(arguments, named, initial_state, offsets, pool)
+        return arguments, named, initial_state, offsets, given
 
     def _prepare(self, arguments, named, initial_state, cu_seqlens, pooled=None):
         tensors, kinds, given = [], [], []

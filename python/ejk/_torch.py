@@ -15,8 +15,8 @@ from ._errors import EjkError, TensorError
 from ._torch_tensors import (OWN, autocast, check_devices, check_no_tangent, describe, prepare,
                              to_numpy)
 
-__all__ = ["autocast", "call", "call_in_pools", "copy", "describe", "prepare", "quick", "remember",
-           "to_numpy"]
+__all__ = ["autocast", "call", "call_in_pools", "concatenate", "copy", "describe", "namespace", "prepare",
+           "quick", "remember", "take_along", "to_numpy", "zeros_like"]
 
 #===------------------------------------------------------------------------===#
 # The operators
@@ -482,4 +482,7 @@ def remember(sites, arguments, initial_state, cu_seqlens, program, tensors, resu
 
 _arrays.quick = quick
 
-from ._torch_pools import call_in_pools, copy  # noqa: E402  # which takes the above
+#: What arithmetic of indices takes.
+namespace, concatenate = torch, torch.cat
+
+from ._torch_pools import call_in_pools, copy, take_along, zeros_like  # noqa: E402  # which takes the above

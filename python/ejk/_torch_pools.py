@@ -87,3 +87,11 @@ def call_in_pools(key, tensors, pools, writes):
 def copy(tensor):
     """A copy that a call may change."""
     return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
+def take_along(tensor, index, axis):
+    return torch.take_along_dim(tensor, index.long(), axis)
+
+
+def zeros_like(tensor, shape):
+    return tensor.new_zeros(shape)

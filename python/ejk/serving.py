@@ -18,10 +18,11 @@ Arguments that all of them take:
 import numpy as np
 
 from . import _functions as f
+from ._drafts import Ring, Tree
 from ._errors import TensorError
 from ._recurrence import Recurrence
 
-__all__ = ["gated_delta_rule", "kimi_delta_attention", "mamba2", "lightning"]
+__all__ = ["gated_delta_rule", "kimi_delta_attention", "mamba2", "lightning", "Tree", "Ring"]
 
 
 def _normalised(x):

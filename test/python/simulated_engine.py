@@ -6,6 +6,7 @@ between slots, keeps its bits."""
 
 import numpy as np
 from reference import error
+from simulated_drafts import Drafts
 from simulated_layers import LAYERS
 
 try:
@@ -36,12 +37,13 @@ def as_torch(array):
 
 class Request:
     """A sequence of rows. `slot` is where its state lies after `done` of them, None for zero; `base` says that
-    the slot is a checkpoint, which others may start from as well."""
+    the slot is a checkpoint, which others may start from as well. The last `pending` rows are in the ring, and
+    the state is that before them."""
 
     def __init__(self, rows, done=0, slot=None, base=None):
         self.rows, self.length = rows, len(rows[0])
         self.done, self.slot, self.base = done, slot, base
-        self.first, self.shown = done, {}
+        self.first, self.shown, self.pending = done, {}, 0
 
     @property
     def left(self):
@@ -58,7 +60,7 @@ class Checkpoint:
         self.slot, self.rows, self.users = slot, rows, 0
 
 
-class Engine:
+class Engine(Drafts):
     """One schedule, drawn from `rng`. `device` of `emulator.py` computes its calls, else the CPU does, on
     NumPy's arrays or torch's tensors."""
 
@@ -75,7 +77,7 @@ class Engine:
         self.in_torch = bool(torch and rng.random() < 0.5 and not device)
         self.make_pool(dtype, device)
         self.free = list(range(self.first_slot, self.SLOTS))
-        self.requests, self.checkpoints, self.finished = [], [], []
+        self.requests, self.checkpoints, self.finished, self.ring = [], [], [], None
         self.worst = 0.0  # the largest error of a request's outputs
 
     def make_pool(self, dtype, device):
@@ -128,12 +130,13 @@ class Engine:
     def preempt(self, request):
         """Evicts a state; the request is computed again from the first row."""
         self.release(request)
-        request.done = 0
+        request.done = request.pending = 0
 
     def keep(self, request):
         """Makes a checkpoint of a request's state, which is written to another slot from here on."""
         if request.slot is None or request.base or len(self.checkpoints) > 3:
             return
+        self.settle([request])
         kept = Checkpoint(request.slot, [x[:request.done] for x in request.rows])
         kept.users, request.base = 1, kept
         self.checkpoints.append(kept)
@@ -178,8 +181,11 @@ class Engine:
             self.compare(request)
 
     def step(self, chosen):
-        kinds = [self.decode, self.prefill, self.draft, self.draft]
-        kinds[int(self.rng.integers(len(kinds)))](chosen)
+        kinds = [self.decode, self.prefill, self.draft, self.draft, self.tree, self.replay]
+        kind = kinds[int(self.rng.integers(len(kinds)))]
+        if kind != self.replay:
+            self.settle(chosen)
+        kind(chosen)
 
     # Calls.
 
@@ -305,8 +311,7 @@ class Engine:
             options["cu_seqlens"] = self.ints(offsets)
         else:
             inputs = [np.stack(x) for x in zip(*parts)]
-        before = self.memory.copy()
-        pool = np.lib.stride_tricks.as_strided(before, self.pool.shape, self.pool.strides)
+        before = self.before()
         o = self.call(inputs, pool=self.pool, first_slot=self.first_slot, **options)
         assert o.dtype == self.layer.dtype, o.dtype
         shown = [o[0, a:a + n] for a, n in zip(offsets, counts)] if packed else list(o)
@@ -318,9 +323,7 @@ class Engine:
             if not any(self.is_slot(e) for e in entries):
                 assert not own.any(), "a skipped row's outputs"
                 continue
-            S = np.zeros((self.layer.HV, self.layer.K, self.layer.V))
-            if self.is_slot(start):
-                S += self.state(pool, start)
+            S = self.start(before, start)
             expected, states = self.layer.run(part, S)
             self.close(own, expected, "outputs")
             each = states if len(table) > 1 else (states or [S])[-1:]
@@ -342,6 +345,17 @@ class Engine:
         with torch.no_grad():
             return self.layer.call([tensor(x) for x in rows],
                                    **{n: tensor(x) for n, x in options.items()}).numpy()
+
+    def before(self):
+        """A copy of the pool's memory."""
+        return self.memory.copy()
+
+    def start(self, before, slot):
+        """The state in a slot of a copy of the pool's memory, or zero, as [HV, K, V] in f64."""
+        S = np.zeros((self.layer.HV, self.layer.K, self.layer.V))
+        if self.is_slot(slot):
+            S += self.state(np.lib.stride_tricks.as_strided(before, self.pool.shape, self.pool.strides), slot)
+        return S
 
     def is_slot(self, index):
         return self.first_slot <= index < self.SLOTS

@@ -11,7 +11,7 @@ import numpy as np
 from emulator import emulated
 from simulated_engine import Engine
 
-CASES, FIRST = int(os.environ.get("EJK_TEST_CASES", 40)), int(os.environ.get("EJK_TEST_FIRST", 0))
+CASES, FIRST = int(os.environ.get("EJK_TEST_CASES", 30)), int(os.environ.get("EJK_TEST_FIRST", 0))
 IS_EMULATED = os.environ.get("EJK_TEST_DEVICE") == "emulator"
 
 
