@@ -8,18 +8,31 @@ _T = TypeVar("_T", bound=Tensor)
 
 __all__: list[str]
 
+class Tree:
+    shape: tuple[int, int]
+    depth: int
+    def __init__(self, parents: Tensor, depth: int | None = None) -> None: ...
+
+class Ring:
+    rows: int
+    def __init__(self, rows: int) -> None: ...
+
 def gated_delta_rule(q: _T, k: Tensor, v: Tensor, a: Tensor, b: Tensor, A_log: Tensor, dt_bias: Tensor, *,
                      scale: float | None = None, pool: Tensor, read_slots: Tensor | None = None,
-                     write_slots: Tensor | None = None, accepted: Tensor | None = None, first_slot: int = 0,
+                     write_slots: Tensor | None = None, accepted: Tensor | None = None, parents: Tensor | Tree | None = None,
+                     ring: Ring | None = None, first_slot: int = 0,
                      value_major: bool = True, cu_seqlens: Tensor | None = None) -> _T: ...
 def kimi_delta_attention(q: _T, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, A_log: Tensor, dt_bias: Tensor | None = None, *,
                          lower_bound: float | None = None, scale: float | None = None, pool: Tensor,
-                         read_slots: Tensor | None = None, write_slots: Tensor | None = None, accepted: Tensor | None = None,
+                         read_slots: Tensor | None = None, write_slots: Tensor | None = None, accepted: Tensor | None = None, parents: Tensor | Tree | None = None,
+                     ring: Ring | None = None,
                          first_slot: int = 0, value_major: bool = True, cu_seqlens: Tensor | None = None) -> _T: ...
 def mamba2(x: _T, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None, dt_bias: Tensor | None = None, *,
            softplus: bool = True, pool: Tensor, read_slots: Tensor | None = None, write_slots: Tensor | None = None,
-           accepted: Tensor | None = None, first_slot: int = 0, value_major: bool = True,
+           accepted: Tensor | None = None, parents: Tensor | Tree | None = None,
+                     ring: Ring | None = None, first_slot: int = 0, value_major: bool = True,
            cu_seqlens: Tensor | None = None) -> _T: ...
 def lightning(q: _T, k: Tensor, v: Tensor, slope: Tensor, *, scale: float = 1.0, value_major: bool = False,
-              pool: Tensor, read_slots: Tensor | None = None, write_slots: Tensor | None = None, accepted: Tensor | None = None,
+              pool: Tensor, read_slots: Tensor | None = None, write_slots: Tensor | None = None, accepted: Tensor | None = None, parents: Tensor | Tree | None = None,
+                     ring: Ring | None = None,
               first_slot: int = 0, cu_seqlens: Tensor | None = None) -> _T: ...
