@@ -1,6 +1,7 @@
 """Layers around a delta rule, between their projections: a model's block as one program, or in parts."""
 
 from . import _functions as f
+from ._named import rate_of
 from ._outside import wide
 from ._recurrence import Recurrence
 from ._short_convolution import (MOST_CHANNELS, ROWS_OF_PARTS, convolved, convolved_apart, in_16_bits, normalised, rms_norm,
@@ -25,11 +26,11 @@ def _rate(b, most):
 
 
 def _gate_of_head(a, b, A_log, dt_bias, most):
-    return -f.exp(A_log) * f.softplus(a + dt_bias), _rate(b, most)
+    return -rate_of(A_log) * f.softplus(a + dt_bias), _rate(b, most)
 
 
 def _gates_of_channels(b, g, A_log, dt_bias, bound, most):
-    raw, rate = g if dt_bias is None else g + dt_bias, f.exp(A_log)
+    raw, rate = g if dt_bias is None else g + dt_bias, rate_of(A_log)
     return -rate * f.softplus(raw) if bound is None else bound * f.sigmoid(rate * raw), _rate(b, most)
 
 

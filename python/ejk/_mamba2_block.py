@@ -3,6 +3,7 @@ a function of rows of its own."""
 
 from . import _functions as f
 from ._errors import TensorError
+from ._named import rate_of
 from ._outside import cast, on_cpu, stop_gradient, wide
 from ._recurrence import Recurrence
 from ._short_convolution import (MOST_CHANNELS, ROWS_OF_PARTS, convolved, convolved_apart, in_16_bits, rms_norm,
@@ -15,7 +16,7 @@ def _mamba2(S, dt, x, B, C, A_log, D, dt_bias, limits):
     dt = f.softplus(dt if dt_bias is None else dt + dt_bias)
     if limits is not None:
         dt = f.clip(dt, *limits)
-    S = S.decay(-f.exp(A_log) * dt).add(B, dt * x)
+    S = S.decay(-rate_of(A_log) * dt).add(B, dt * x)
     y = S.read(C)
     return S, y if D is None else y + D * x
 

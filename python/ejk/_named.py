@@ -1,5 +1,6 @@
 """What the named recurrences share: one recurrence for each direction, and defaults."""
 
+from . import _functions as f
 from ._recurrence import SCALE_REMEDY, Recurrence
 
 _REMEDIES = {"scale": SCALE_REMEDY, "lower_bound": "clip the gate before the call"}
@@ -18,6 +19,16 @@ def named(function, states=1, queries=((),), remedies=_REMEDIES):
 
 def query(shared_state):
     return ("q",) if shared_state else ()
+
+
+#: A_log beyond it is taken for it: a gate with such a rate is 0 or closed. Its gradients multiply exp(A_log) by
+#: sums and then by a slope of 0, so that float32 has to hold more than exp(A_log).
+LARGEST_LOG = 60.0
+
+
+def rate_of(A_log):
+    """exp(A_log) in a step, and finite: beside a gate that is saturated, ∞·0 would be NaN."""
+    return f.exp(f.minimum(A_log, LARGEST_LOG))
 
 
 def default_scale(scale, q):

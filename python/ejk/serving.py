@@ -20,6 +20,7 @@ import numpy as np
 from . import _functions as f
 from ._drafts import Ring, Tree
 from ._errors import TensorError
+from ._named import rate_of
 from ._recurrence import Recurrence
 
 __all__ = ["gated_delta_rule", "kimi_delta_attention", "mamba2", "lightning", "Tree", "Ring"]
@@ -35,13 +36,13 @@ def _delta(S, v, k, gate, beta):
 
 
 def _gated_delta_rule(S, v, q, k, a, b, A_log, dt_bias, scale):
-    S = _delta(S, v, _normalised(k), -f.exp(A_log) * f.softplus(a + dt_bias), b)
+    S = _delta(S, v, _normalised(k), -rate_of(A_log) * f.softplus(a + dt_bias), b)
     return S, S.read(_normalised(q) * scale)
 
 
 def _kimi(S, v, q, k, g, beta, A_log, dt_bias, scale, lower_bound):
     raw = g if dt_bias is None else g + dt_bias
-    rate = f.exp(A_log)
+    rate = rate_of(A_log)
     gate = -rate * f.softplus(raw) if lower_bound is None else lower_bound * f.sigmoid(rate * raw)
     S = _delta(S, v, _normalised(k), gate, beta)
     return S, S.read(_normalised(q) * scale)

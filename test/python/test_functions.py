@@ -5,6 +5,7 @@ import unittest
 
 import ejk
 import torch
+from ejk import serving
 from ejk.compat.fla import chunk_kda
 
 INF, NAN = math.inf, math.nan
@@ -267,6 +268,45 @@ class NamedFunctions(unittest.TestCase):
         i[:, 2] = 300
         self.mlstm(i, f)
         self.mlstm(i, f, scale=0.0)  # where exp(-m) is 0 in float32, and n·q as well
+
+
+class Rates(unittest.TestCase):
+    """exp(A_log) beyond float32, beside gates that are saturated at either end: numbers, and no gradient of A_log."""
+
+    def check(self, call, raw, A_log, *others):
+        leaves = [x.clone().requires_grad_() for x in (raw, A_log, *others)]
+        o = call(*leaves)[0]
+        for x in (o, *torch.autograd.grad(o.square().sum(), leaves)):
+            self.assertTrue(x.isfinite().all())
+
+    def test_blocks_and_drop_ins(self):
+        torch.manual_seed(0)
+        q, k, v = torch.randn(3, 1, 6, 2, 8)
+        b, weight, ones = torch.randn(1, 6, 2), torch.randn(3 * 2 * 8, 1, 4), torch.ones(8)
+        head, row = torch.zeros(2), torch.zeros(2, 8)
+        for log, raw in ((90.0, -200.0), (90.0, 0.0), (90.0, 200.0), (1000.0, -200.0), (INF, -200.0), (-INF, 200.0)):
+            A, a, g = torch.full((2,), log), torch.full((1, 6, 2), raw), torch.full((1, 6, 2, 8), raw)
+            with self.subTest(A_log=log, raw=raw):
+                self.check(lambda *x: ejk.ops.gated_delta_net(q, k, v, v, x[0], b, weight, *x[1:], ones), a, A, head)
+                self.check(lambda *x: ejk.ops.mamba2_block(v, k, q, v, x[0], weight, *x[1:], None, torch.ones(16)), a, A,
+                           head)
+                for bound in (None, -5.0):
+                    self.check(lambda *x: ejk.ops.kda_block(q, k, v, x[0], b, v, weight, *x[1:], ones,
+                                                            lower_bound=bound), g, A, row)
+                    self.check(lambda *x: chunk_kda(q, k / 8, v, x[0], b.sigmoid(), A_log=x[1], dt_bias=x[2],
+                                                    use_gate_in_kernel=True, lower_bound=bound), g, A, row)
+
+    def test_serving(self):
+        torch.manual_seed(0)
+        q, b, slots = torch.randn(1, 3, 2, 8), torch.randn(1, 3, 2), torch.tensor([1])
+        for raw in (-200.0, 0.0, 200.0):
+            A, a, g = torch.full((2,), 90.0), torch.full((1, 3, 2), raw), torch.full((1, 3, 2, 8), raw)
+            pools = torch.zeros(3, 2, 2, 8, 8)
+            found = [serving.gated_delta_rule(q, q, q, a, b, A, torch.zeros(2), pool=pools[0], write_slots=slots)]
+            for pool, bound in ((pools[1], None), (pools[2], -5.0)):
+                found.append(serving.kimi_delta_attention(q, q, q, g, b, A, torch.zeros(2, 8), lower_bound=bound,
+                                                          pool=pool, write_slots=slots))
+            self.assertTrue(all(x.isfinite().all() for x in (*found, pools)), raw)
 
 
 class BoundOfADropIn(unittest.TestCase):

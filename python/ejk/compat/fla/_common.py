@@ -1,13 +1,13 @@
 """What every function here shares: checks of arguments, layouts of states, gates made of
 parameters."""
 
-import math
 from operator import index  # of a size that torch holds symbolic, the number
 
 import torch
 import torch.nn.functional as F
 
 from ..._errors import TensorError
+from ..._named import LARGEST_LOG
 
 
 def refuse(function, **arguments):
@@ -148,8 +148,7 @@ def wide(x):
 
 def rates(A_log):
     """exp(A_log) in that type, and finite: 0·∞ would be NaN in gradients of a saturated gate."""
-    A_log = wide(A_log)
-    return A_log.clamp(max=math.log(torch.finfo(A_log.dtype).max) - 1).exp()
+    return wide(A_log).clamp(max=LARGEST_LOG).exp()
 
 
 def with_unused(rows, count):
