@@ -6,6 +6,7 @@ import unittest
 import torch
 
 from ejk.compat import fla as ours
+from ejk.compat.fla import _modules
 from test_fla import MISSING, expanded
 
 
@@ -64,6 +65,30 @@ class Arguments(unittest.TestCase):
         plain = ours.chunk_gated_delta_rule(q, k, v, g, beta)[0]
         self.assertTrue(torch.equal(plain, ours.chunk_gated_delta_rule(q, k, v, g, beta,
                                                                        chunk_size=16)[0]))
+
+    def test_states_of_16_bits_are_taken(self):
+        q, k, v, g, beta = self.tensors()
+        state = torch.randn(1, 2, 8, 4).bfloat16()
+        for call in (lambda h: ours.chunk_simple_gla(q, k, v, g, initial_state=h),
+                     lambda h: ours.chunk_gated_delta_rule(q, k, v, g, beta, initial_state=h),
+                     lambda h: ours.fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, initial_state=h.mT,
+                                                                     state_v_first=True)):
+            self.assertTrue(torch.equal(call(state)[0], call(state.float())[0]))
+
+    def test_a_packed_convolution_goes_on_from_each_sequences_rows(self):
+        torch.manual_seed(0)
+        x, weight, before = torch.randn(1, 12, 6), torch.randn(6, 4), torch.randn(4, 6, 4)
+        offsets = [0, 5, 5, 6, 12]  # the second is empty, the third shorter than the convolution
+        y, state = _modules.causal_conv1d(x, weight, initial_state=before, output_final_state=True, activation="silu",
+                                          cu_seqlens=torch.tensor(offsets))
+        for n, (first, end) in enumerate(zip(offsets, offsets[1:])):
+            if first == end:
+                self.assertTrue(torch.equal(state[n], before[n]))
+                continue
+            own, last = _modules.causal_conv1d(x[:, first:end], weight, initial_state=before[n:n + 1],
+                                               output_final_state=True, activation="silu")
+            torch.testing.assert_close(y[:, first:end], own)
+            torch.testing.assert_close(state[n:n + 1], last)
 
     @unittest.skipIf(MISSING, MISSING)
     def test_each_argument_is_used_or_named(self):

@@ -336,6 +336,27 @@ class Torch(unittest.TestCase):
             self.compare("mlstm", long_mlstm(np.random.default_rng(2), reverse), 8e-3, 0)
 
 
+    def test_mamba3_of_packed_sequences(self):
+        # A step's row is added by the next one, too, which is one of the same sequence.
+        torch.manual_seed(5)
+        H, N, P, cu = 2, 4, 3, [0, 4, 4, 5, 11]
+        rows = dict(x=torch.randn(1, 11, H, P), dt=torch.rand(1, 11, H), trap=torch.rand(1, 11, H),
+                    B=torch.randn(1, 11, H, N), C=torch.randn(1, 11, H, N))
+        A, state = -torch.rand(H), torch.randn(4, H, N, P)
+        previous = torch.randn(4, H, N), torch.randn(4, H, P)
+        for reverse in (False, True):
+            o, states = ejk.ops.mamba3(**rows, A=A, previous=previous, initial_state=state,
+                                       cu_seqlens=torch.tensor(cu), reverse=reverse)
+            for n, (first, end) in enumerate(zip(cu, cu[1:])):
+                if first == end:
+                    self.assertTrue(torch.equal(states[n], state[n]))
+                    continue
+                own, last = ejk.ops.mamba3(**{name: x[:, first:end] for name, x in rows.items()}, A=A,
+                                           previous=tuple(x[n:n + 1] for x in previous),
+                                           initial_state=state[n:n + 1], reverse=reverse)
+                torch.testing.assert_close(o[:, first:end], own)
+                torch.testing.assert_close(states[n:n + 1], last)
+
     def test_mlstm_with_gates_of_16_bits(self):
         # They are read as they are; sums and maxima of them have float32.
         torch.manual_seed(4)

@@ -93,6 +93,14 @@ class Serving(unittest.TestCase):
         self.assertClose(o[0, 0], torch.einsum("hkv,hk->hv", S, q[0, 0].double()), 4e-3)
         self.assertClose(self.pool[5], S, 1e-5)
 
+    def test_parameters_need_no_gradient(self):
+        # An engine's are a model's, and a call records nothing for them.
+        q, a, slots = self.rows(1, 1, HV, C), self.rows(1, 1, HV), ints([4])
+        A_log, bias = torch.nn.Parameter(self.A_log), torch.nn.Parameter(self.bias)
+        o = serving.gated_delta_rule(q.requires_grad_(), q, q, a, a, A_log, bias, pool=self.pool, write_slots=slots)
+        self.assertFalse(o.requires_grad)
+        self.assertFalse(torch.equal(self.pool[4], self.before[4]))
+
     def test_errors(self):
         q = self.rows(1, 1, HV, C)
         a = self.rows(1, 1, HV)

@@ -77,11 +77,41 @@ def of_process(rank, folder):
     distributed.destroy_process_group()
 
 
+def of_four(rank, folder):
+    """A mesh of two dimensions: what both may divide is divided by their product, or by one of them."""
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", init_method="file://" + os.path.join(folder, "meeting"),
+                                   rank=rank, world_size=4)
+    mesh = distributed.device_mesh.init_device_mesh("cpu", (2, 2))
+    R, S = Replicate(), Shard
+    for B, H, placed, expected in ((4, 2, (S(0), S(0)), (S(0), S(0))), (2, 2, (S(0), S(0)), (S(0), R)),
+                                   (2, 2, (S(0), S(2)), (S(0), S(2))), (2, 4, (S(2), S(2)), (S(2), S(2))),
+                                   (3, 2, (S(2), S(0)), (S(2), R))):
+        torch.manual_seed(0)
+        plain = [*torch.randn(3, B, 5, H, 8), -torch.rand(B, 5, H), torch.rand(H)]
+        own = [x.clone().requires_grad_() for x in plain]
+        wanted = gated(*own)
+        loss(wanted).backward()
+        parts = [distribute_tensor(x, mesh, placed if i < 4 else (R, R)).requires_grad_()
+                 for i, x in enumerate(plain)]
+        found = gated(*parts)
+        assert found[0].placements == expected, (B, H, placed, found[0].placements)
+        loss(found).backward()
+        for a, b in zip([*found, *(x.grad for x in parts)], [*wanted, *(x.grad for x in own)]):
+            torch.testing.assert_close(a.full_tensor(), b, rtol=1e-4, atol=1e-4)
+    distributed.destroy_process_group()
+
+
 @unittest.skipUnless(distributed.is_available(), "this torch has no distributed")
 class DTensors(unittest.TestCase):
     def test_two_processes(self):
         with tempfile.TemporaryDirectory() as folder:
             multiprocessing.spawn(of_process, nprocs=2, args=(folder,))
+
+    def test_four_processes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            multiprocessing.spawn(of_four, nprocs=4, args=(folder,))
 
 
 if __name__ == "__main__":

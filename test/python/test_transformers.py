@@ -141,6 +141,14 @@ class Layers(unittest.TestCase):
             apart = torch.cat([layer(part) for part in x[:, :30].split([11, 19], 1)], 1)
         torch.testing.assert_close(packed[:, :30], apart, rtol=1e-4, atol=1e-5)
 
+    def test_what_was_replaced_twice_is_as_before(self):
+        class Owner:
+            value = "own"
+        with Patch() as patch:
+            patch.set(Owner, "value", "first")
+            patch.set(Owner, "value", "second")
+        self.assertEqual(Owner.value, "own")
+
     def test_each_layer_is_a_block(self):
         from ejk.compat import _layers
         for name in MODELS:
