@@ -34,6 +34,7 @@ private:
   [[noreturn]] void fail(const std::string &why) const {
     throw Fault("line " + std::to_string(line) + " of the PTX: " + why);
   }
+  void addIndexedBranch(const std::string &text);
   void declareShared(const std::string &text);
   void declareRegisters(const std::string &text);
   void endScope();
@@ -47,6 +48,9 @@ private:
   Kernel &kernel;
   std::map<std::string, uint64_t> symbols;
   std::vector<Scope> scopes; // the innermost is the last
+  /// By the label before each, the labels of a `.branchtargets`.
+  std::map<std::string, std::vector<std::string>> jumpTables;
+  std::string lastLabel;
   unsigned line = 0;
 };
 } // namespace
@@ -61,6 +65,7 @@ void KernelParser::add(const Statement &statement) {
   case Statement::Kind::close:
     return endScope();
   case Statement::Kind::label:
+    lastLabel = text;
     scopes.back().labels[text] = unsigned(kernel.code.size());
     return;
   case Statement::Kind::plain:
@@ -74,7 +79,26 @@ void KernelParser::add(const Statement &statement) {
     return declareRegisters(text);
   if (startsWith(text, ".pragma"))
     return;
+  if (startsWith(text, ".branchtargets")) {
+    jumpTables[lastLabel] = split(text.substr(strlen(".branchtargets")), ',');
+    return;
+  }
+  if (startsWith(text, "brx.idx"))
+    return addIndexedBranch(text);
   kernel.code.push_back(parse(text));
+}
+
+/// `brx.idx %r1, $L_brx_0` as a branch to each of the table's labels, if the index is its place.
+void KernelParser::addIndexedBranch(const std::string &text) {
+  std::vector<std::string> operands = split(text.substr(text.find_first_of(" \t")), ',');
+  auto table = operands.size() == 2 ? jumpTables.find(trim(operands[1])) : jumpTables.end();
+  if (table == jumpTables.end())
+    fail("no .branchtargets before " + text);
+  for (size_t i = 0; i < table->second.size(); ++i) {
+    kernel.code.push_back(
+        parse("setp.eq.b32 %chosen, " + trim(operands[0]) + ", " + std::to_string(i)));
+    kernel.code.push_back(parse("@%chosen bra " + trim(table->second[i])));
+  }
 }
 
 /// `.shared .align 16 .b8 name[1024]`, or `.shared .align 16 .f32 name`.
