@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, overl
 from . import _cache, ops as ops
 from ._values import LastRows as _LastRows, Operand, State as State, Value as Value
 from .parallel import split as split
+from .serving import Ring as _Ring, Tree as _Tree
 
 __version__: str
 cache = _cache
@@ -23,7 +24,7 @@ class Tensor(Protocol):
     def dtype(self) -> Any: ...
 
 _T = TypeVar("_T", bound=Tensor)
-_Argument: TypeAlias = Tensor | float | str | None
+_Argument: TypeAlias = Tensor | float | str | _Tree | _Ring | None
 _Initial: TypeAlias = Tensor | Sequence[Tensor | None] | None
 _Path: TypeAlias = str | os.PathLike[str]
 

@@ -18,21 +18,21 @@ class Ring:
     def __init__(self, rows: int) -> None: ...
 
 def gated_delta_rule(q: _T, k: Tensor, v: Tensor, a: Tensor, b: Tensor, A_log: Tensor, dt_bias: Tensor, *,
-                     scale: float | None = None, pool: Tensor, read_slots: Tensor | None = None,
-                     write_slots: Tensor | None = None, accepted: Tensor | None = None, parents: Tensor | Tree | None = None,
-                     ring: Ring | None = None, first_slot: int = 0,
-                     value_major: bool = True, cu_seqlens: Tensor | None = None) -> _T: ...
-def kimi_delta_attention(q: _T, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, A_log: Tensor, dt_bias: Tensor | None = None, *,
-                         lower_bound: float | None = None, scale: float | None = None, pool: Tensor,
-                         read_slots: Tensor | None = None, write_slots: Tensor | None = None, accepted: Tensor | None = None, parents: Tensor | Tree | None = None,
-                     ring: Ring | None = None,
+                     scale: float | None = None,
+                     pool: Tensor, read_slots: Tensor | None = None, write_slots: Tensor | None = None,
+                     accepted: Tensor | None = None, parents: Tensor | Tree | None = None, ring: Ring | None = None,
+                     first_slot: int = 0, value_major: bool = True, cu_seqlens: Tensor | None = None) -> _T: ...
+def kimi_delta_attention(q: _T, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, A_log: Tensor,
+                         dt_bias: Tensor | None = None, *, lower_bound: float | None = None, scale: float | None = None,
+                         pool: Tensor, read_slots: Tensor | None = None, write_slots: Tensor | None = None,
+                         accepted: Tensor | None = None, parents: Tensor | Tree | None = None, ring: Ring | None = None,
                          first_slot: int = 0, value_major: bool = True, cu_seqlens: Tensor | None = None) -> _T: ...
-def mamba2(x: _T, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None, dt_bias: Tensor | None = None, *,
-           softplus: bool = True, pool: Tensor, read_slots: Tensor | None = None, write_slots: Tensor | None = None,
-           accepted: Tensor | None = None, parents: Tensor | Tree | None = None,
-                     ring: Ring | None = None, first_slot: int = 0, value_major: bool = True,
-           cu_seqlens: Tensor | None = None) -> _T: ...
+def mamba2(x: _T, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None,
+           dt_bias: Tensor | None = None, *, softplus: bool = True,
+           pool: Tensor, read_slots: Tensor | None = None, write_slots: Tensor | None = None,
+           accepted: Tensor | None = None, parents: Tensor | Tree | None = None, ring: Ring | None = None,
+           first_slot: int = 0, value_major: bool = True, cu_seqlens: Tensor | None = None) -> _T: ...
 def lightning(q: _T, k: Tensor, v: Tensor, slope: Tensor, *, scale: float = 1.0, value_major: bool = False,
-              pool: Tensor, read_slots: Tensor | None = None, write_slots: Tensor | None = None, accepted: Tensor | None = None, parents: Tensor | Tree | None = None,
-                     ring: Ring | None = None,
+              pool: Tensor, read_slots: Tensor | None = None, write_slots: Tensor | None = None,
+              accepted: Tensor | None = None, parents: Tensor | Tree | None = None, ring: Ring | None = None,
               first_slot: int = 0, cu_seqlens: Tensor | None = None) -> _T: ...

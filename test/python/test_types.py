@@ -56,7 +56,8 @@ class Stubs(unittest.TestCase):
             return S.add(k, k), S.read(q * scale)
         self.assertEqual(str(inspect.signature(step)), "(q, k, scale=1.0, *, initial_state=None, "
                          "cu_seqlens=None, save_states=True, pool=None, read_slots=None, "
-                         "write_slots=None, accepted=None, first_slot=0, value_major=False)")
+                         "write_slots=None, accepted=None, parents=None, ring=None, first_slot=0, "
+                         "value_major=False)")
 
     @unittest.skipUnless(importlib.util.find_spec("mypy"), "needs mypy")
     def test_mypy(self):
