@@ -47,9 +47,10 @@ def Ejk_ReadStatesOp : Ejk_PoolOp<"read_states"> {
       with K and V static; a vector's pool is [P,H,C] and the states are [N,H,C], with C static; a
       number's pool is [P,H], and the states are [N,H].
     - C2: the index is [N]; with `accepted` the index is [N,T], and `accepted` [N].
+    - C3: `first_slot` is 0 or more, so that no index before the pool is a slot.
   }];
   let arguments = (ins Ejk_Tensor:$pool, Ejk_Offsets:$index, Optional<Ejk_Offsets>:$accepted,
-                       UnitAttr:$value_major, DefaultValuedAttr<I64Attr, "0">:$first_slot);
+                       UnitAttr:$value_major, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$first_slot);
   let results = (outs Ejk_TensorF32:$states);
   let assemblyFormat = [{
     $pool `at` $index (`accepted` `(` $accepted^ `:` type($accepted) `)`)?
@@ -86,10 +87,11 @@ def Ejk_WriteStatesOp : Ejk_PoolOp<"write_states", [AllTypesMatch<["pool", "resu
     - C1: pool and states are as in `ejk.read_states`, and the index is [N].
     - C2: with an index [N,T], the pool is a matrix's, and the states are [slots,H,K,V].
     - C3: `cu_seqlens` [N+1] is given with an index [N,T] alone.
+    - C4: `first_slot` is 0 or more.
   }];
   let arguments = (ins Ejk_TensorF32:$states, Ejk_Tensor:$pool, Ejk_Offsets:$index,
                        Optional<Ejk_Offsets>:$cu_seqlens, UnitAttr:$value_major,
-                       DefaultValuedAttr<I64Attr, "0">:$first_slot);
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$first_slot);
   let results = (outs Ejk_Tensor:$result);
   let assemblyFormat = [{
     $states `to` $pool `at` $index (`cu_seqlens` `(` $cu_seqlens^ `:` type($cu_seqlens) `)`)?
@@ -124,10 +126,11 @@ def Ejk_ZeroSkippedOp : Ejk_PoolOp<"zero_skipped", [AttrSizedOperandSegments,
     Constraints:
     - C1: the rows are [N,T,…]; with `cu_seqlens` [N+1] they are [1,T,…].
     - C2: there are 1 or 2 indices, each [N] or [N,T'].
+    - C3: `first_slot` is 0 or more.
   }];
   let arguments = (ins Ejk_Tensor:$rows, Ejk_Tensor:$pool, Variadic<Ejk_Offsets>:$indices,
                        Optional<Ejk_Offsets>:$cu_seqlens,
-                       DefaultValuedAttr<I64Attr, "0">:$first_slot);
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$first_slot);
   let results = (outs Ejk_Tensor:$result);
   let assemblyFormat = [{
     $rows `of` $pool `at` $indices (`cu_seqlens` `(` $cu_seqlens^ `:` type($cu_seqlens) `)`)?

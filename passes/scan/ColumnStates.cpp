@@ -61,6 +61,7 @@ bool Column::takesUses(Value value, Operation *next) {
       continue;
     }
     if (!isa<arith::MulFOp>(user) || user->getOperand(0) == user->getOperand(1) ||
+        user->use_empty() ||
         !llvm::all_of(user->getUsers(), [](Operation *sum) { return isa<SumOp>(sum); }))
       return false;
     for (Operation *sum : user->getUsers())

@@ -110,3 +110,30 @@ func.func @c2_indices(%rows: tensor<3x1x2x4xf32>, %pool: tensor<9x2x4x4xf32>, %i
       : tensor<3x1x2x4xf32>, tensor<9x2x4x4xf32>, tensor<3xi32>, tensor<3xi32>, tensor<3xi32>
   return
 }
+
+// -----
+
+// C3 of ejk.read_states: no index before the pool is a slot.
+func.func @c3_first_slot(%pool: tensor<4x1x4x4xf32>, %index: tensor<3xi32>) {
+  // expected-error@+1 {{attribute 'first_slot' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
+  %0 = ejk.read_states %pool at %index {first_slot = -1 : i64} : tensor<4x1x4x4xf32>, tensor<3xi32> -> tensor<3x1x4x4xf32>
+  return
+}
+
+// -----
+
+// C4 of ejk.write_states: the same.
+func.func @c4_first_slot(%pool: tensor<4x1x4x4xf32>, %index: tensor<3xi32>, %states: tensor<3x1x4x4xf32>) {
+  // expected-error@+1 {{attribute 'first_slot' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
+  %0 = ejk.write_states %states to %pool at %index {first_slot = -1 : i64} : tensor<3x1x4x4xf32>, tensor<4x1x4x4xf32>, tensor<3xi32>
+  return
+}
+
+// -----
+
+// C3 of ejk.zero_skipped: the same.
+func.func @c3_first_slot_of_rows(%rows: tensor<3x1x2x4xf32>, %pool: tensor<9x2x4x4xf32>, %index: tensor<3xi32>) {
+  // expected-error@+1 {{attribute 'first_slot' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
+  %0 = ejk.zero_skipped %rows of %pool at %index {first_slot = -1 : i64} : tensor<3x1x2x4xf32>, tensor<9x2x4x4xf32>, tensor<3xi32>
+  return
+}
