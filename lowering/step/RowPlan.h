@@ -5,7 +5,7 @@
 // channels side by side of it, or several such units. A group of lanes computes `rows` rows in
 // succession, so that rows that several of them read by shifts are loaded once.
 //
-//   lane = group·lanes + laneOfRow,   channel = (unit·lanes + laneOfRow)·width + i
+//   thread = group·lanes + laneOfRow,   channel = (unit·lanes + laneOfRow)·width + i
 //   row = (round·groups + group)·rows + j
 //
 // Sums over channels are shuffles. What such a scan may carry are sums over rows of vectors or

@@ -7,7 +7,7 @@ import re
 import weakref
 from operator import index  # of a size that torch holds symbolic, the number
 
-from . import _arrays, _drafts, _pools, _trace
+from . import _arrays, _drafts, _pools, _scan_text, _trace
 from ._errors import TensorError, TraceError, name_of_call, warn
 from ._trace import Argument, Specialisation
 
@@ -394,16 +394,16 @@ class Recurrence:
         """(program key, number of outputs) for a Specialisation."""
         from ._program import Program, register
         name = "".join(c if c.isalnum() else "_"
-                       for c in _trace.ascii_name(self._function.__name__)).strip("_")
+                       for c in _scan_text.ascii_name(self._function.__name__)).strip("_")
         name = name if name and not name[0].isdigit() else "recurrence_" + name
         try:
-            text, outputs = _trace.text_of(self._function, spec, name)
+            text, outputs = _scan_text.text_of(self._function, spec, name)
         except TraceError as error:
             if str(self.__module__).split(".")[0] != "ejk":
                 raise
             raise self._own_error(error, spec) from None
         program = Program(text, name,
-                          lambda: _trace.text_of(self._function, spec, name, places=True)[0])
+                          lambda: _scan_text.text_of(self._function, spec, name, places=True)[0])
         return register(program).key, outputs
 
 

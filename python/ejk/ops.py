@@ -32,7 +32,7 @@ from ._named import default_scale as _default_scale, named as _named, query as _
 from ._program import Program, register
 from ._recurrence import SCALE_REMEDY, ChangingNumbers, check_exact
 from ._rwkv7_block import rwkv7_block, rwkv7_shift
-from ._trace import number_text
+from ._scan_text import number_text
 
 __all__ = ["recurrent", "gla", "simple_gla", "lightning_attn", "retention", "linear_attn",
            "mamba2_ssd", "rwkv6", "hgrn2", "mlstm", "delta_rule", "gated_delta_rule", "kda",

@@ -1,4 +1,4 @@
-"""Drafts in a tree, against a walk along each branch; and drafts without the states after them, against
+"""Drafts in a tree, against each branch by itself; and drafts without the states after them, against
 snapshots."""
 
 import json

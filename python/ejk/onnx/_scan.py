@@ -3,6 +3,7 @@
 LinearAttention's own function body, expanded, is such a Scan; `_step.py` reads its step."""
 
 from .. import _trace, _values
+from .._scan_text import body_of, type_of
 from ._errors import check
 from ._step import BATCH, CHANNEL, HEAD, KEY, VALUE, Step, Term, axes_of
 from ._text import Fill, Value
@@ -92,7 +93,7 @@ def _write(w, trace, sequences, states, ends, results, heads, reverse):
         x = w.opened(x, len(x.dims) - 3)
         row = wide.name
         if x.dtype != "f32":
-            row, type_ = w.fresh(), _trace.type_of(wide)
+            row, type_ = w.fresh(), type_of(wide)
             widened.append(f"{wide.name} = arith.extf {row} : {type_.replace('f32', x.dtype)} to "
                            f"{type_}")
         rows.append(f"{row} = {x.name} : {x.type}")
@@ -118,15 +119,15 @@ def _write(w, trace, sequences, states, ends, results, heads, reverse):
     w.lines += widened
     yielded = []
     for op in trace.ops:
-        w.add(_trace._body(op, False))
+        w.add(body_of(op, False))
     for term in results:
-        wide, name = _trace.type_of(term.value), term.value.name
+        wide, name = type_of(term.value), term.value.name
         narrow = wide.replace("f32", term.dtype)
         if narrow != wide:
             name = w.let(f"arith.truncf {name} : {wide} to {narrow}")
         yielded.append((name, narrow))
     w.add(f"ejk.yield states({', '.join(t.value.name for t in ends)} : "
-          f"{', '.join(_trace.type_of(t.value) for t in ends)}) outputs("
+          f"{', '.join(type_of(t.value) for t in ends)}) outputs("
           + ", ".join(n for n, _ in yielded) + " : " + ", ".join(t for _, t in yielded) + ")")
     w.add("}")
     finals = [w.first_of_groups(w.cast(f, (x.dims[0], heads, *x.dims[2:])), 1, heads // x.dims[1])

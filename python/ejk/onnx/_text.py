@@ -251,7 +251,7 @@ class Writer:
         return name if dtype == "f32" else self.let(f"arith.truncf {name} : f32 to {dtype}")
 
     def constant(self, number):
-        from .._trace import number_text
+        from .._scan_text import number_text
         return self.let(f"arith.constant {number_text(number)} : f32")
 
     def convert(self, value, dtype):

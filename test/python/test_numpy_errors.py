@@ -1,0 +1,126 @@
+"""Errors of recurrences on NumPy arrays: at the user's line, or of the tensor that is wrong."""
+
+import pathlib
+import pickle
+import unittest
+
+import numpy as np
+from test_numpy import arrays, gated_delta
+
+import ejk
+
+
+class Errors(unittest.TestCase):
+    def line_of(self, text):
+        lines = pathlib.Path(__file__).read_text().splitlines()
+        return 1 + next(i for i, line in enumerate(lines) if text in line)
+
+    def test_a_wrong_size_names_the_users_line(self):
+        @ejk.recurrence
+        def wrong(S, q, k, v):
+            S = S.add(k, v)
+            return S, S.read(q) + q  # the wrong sum
+        a = arrays()
+        with self.assertRaises(ejk.TraceError) as caught:
+            wrong(a["q"], a["k"], a["v"])
+        self.assertIn(f"test_numpy_errors.py:{self.line_of('# the wrong ' + 'sum')}",
+                      str(caught.exception))
+        self.assertIn("3 and 4 channels", str(caught.exception))
+
+    def test_a_refusal_of_the_compiler_names_the_users_line(self):
+        @ejk.recurrence
+        def odd(S, q, k, v):
+            S = S.decay(ejk.log(ejk.max(S.read(k)))).add(k, v)
+            x = S.read(v, axis="value")
+            return S, S.read(x)  # the second axis
+        a = arrays()
+        try:
+            odd(a["q"], a["k"], a["v"])
+        except ejk.CompileError as refused:
+            self.assertTrue(refused.diagnostics)
+            self.assertTrue(all(d.file.endswith("test_numpy_errors.py") for d in refused.diagnostics))
+            self.assertIn("test_numpy_errors.py", str(refused))
+
+    def test_branches_are_refused(self):
+        @ejk.recurrence
+        def branching(S, q, k):
+            if k.sum() > 0:
+                S = S.add(k, k)
+            return S, S.read(q)
+        a = arrays()
+        with self.assertRaisesRegex(ejk.TraceError, "ejk.where"):
+            branching(a["q"], a["k"])
+
+    def test_arithmetic_on_a_matrix_is_refused(self):
+        @ejk.recurrence
+        def scaled(S, q, k):
+            S = S.add(k, k)
+            return S * 2.0, S.read(q)
+        a = arrays()
+        with self.assertRaisesRegex(ejk.TraceError, "S.decay"):
+            scaled(a["q"], a["k"])
+
+    def test_shapes_and_types(self):
+        a = arrays()
+        with self.assertRaisesRegex(ejk.TensorError, "'k'.*T = 6"):
+            ejk.ops.gla(a["q"], a["k"][:, :5], a["v"], a["gk"])
+        with self.assertRaisesRegex(ejk.TensorError, "'q' must be float32"):
+            gated_delta(a["q"].astype(np.int32), a["k"], a["v"], a["g"], a["beta"])
+        with self.assertRaisesRegex(ejk.TensorError, "'g' must be a tensor"):
+            gated_delta(a["q"], a["k"], a["v"], [1.0], a["beta"])
+        with self.assertRaisesRegex(TypeError, "misses the argument .beta."):
+            gated_delta(a["q"], a["k"], a["v"], a["g"])
+        with self.assertRaisesRegex(TypeError, "two values for 'g'"):
+            gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"], g=a["g"])
+        with self.assertRaisesRegex(ejk.TensorError, "initial_state"):
+            gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"],
+                        initial_state=np.zeros((2, 2, 4, 3)))
+
+    def test_channels_of_named_functions(self):
+        a = arrays()
+        q, k, v, g, beta, gk = a.values()
+        o = ejk.ops
+        for call, name in ((lambda: o.gla(q, k[..., :3], v, gk), "'k' must have 4 .*but has 3"),
+                           (lambda: o.gla(q, k, v, gk[..., :3]), "'g' must have 4 .*but has 3"),
+                           (lambda: o.recurrent(q, k, v, gv=gk), "'gv' must have 3 .*but has 4"),
+                           (lambda: o.gla(q, k, v, gk, initial_state=np.zeros((2, 2, 3, 4), "f4")),
+                            "'initial_state' must have 4 and 3 .*but has 3 and 4"),
+                           (lambda: o.gla(q, k, None, gk), "'v' must be a tensor"),
+                           (lambda: o.delta_rule(q, k[..., :3], v, beta), "^delta_rule: .*'q' has 4 .*'k' has 3"),
+                           (lambda: o.rwkv6(q, k, v, gk, np.zeros((2, 5), "f4")), "^rwkv6: .*'u' has 5"),
+                           (lambda: o.delta_rule(q, k, v, beta, initial_state=np.zeros((2, 2, 3, 4), "f4")),
+                            r"^delta_rule: .*'initial_state' is \[3, 4\] a head")):
+            with self.subTest(name), self.assertRaisesRegex(ejk.TensorError, name):
+                call()
+
+    def test_offsets_that_are_none(self):
+        a = {n: x[:1] for n, x in arrays().items()}
+        for offsets in (np.zeros(0, np.int32), np.array(6), np.array([[0, 6]]), np.array([0.0, 6.0]),
+                        np.array([0, 6], np.float32)):
+            with self.subTest(offsets), self.assertRaisesRegex(ejk.TensorError, "'cu_seqlens' (must|has)"):
+                gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"], cu_seqlens=offsets)
+            with self.subTest(offsets), self.assertRaisesRegex(ejk.TensorError, "'cu_seqlens' (must|has)"):
+                ejk.ops.gla(a["q"], a["k"], a["v"], a["gk"], cu_seqlens=offsets)
+
+    def test_types_of_named_functions(self):
+        a = arrays()
+        q, k, v, gk = (a[n] for n in ("q", "k", "v", "gk"))
+        for wrong, words in [((q.astype("f2"), k, v, gk), "'k' must be f16, as q is, but is f32"),
+                             ((q.astype("i4"), k, v, gk), "'q' must be f32 or f16 or bf16"),
+                             ((q, k, v, gk.astype("f2")), "'g' must be f32, but is f16"),
+                             ((q, k, v, gk[0, 0]), "'g' must have rank 3 or 4")]:
+            with self.assertRaisesRegex(ejk.TensorError, words):
+                ejk.ops.gla(*wrong)
+        with self.assertRaisesRegex(ejk.TensorError, "600 channels"):
+            ejk.ops.linear_attn(*np.zeros((3, 1, 2, 1, 600), np.float32))
+
+    def test_mlir_errors(self):
+        with self.assertRaises(ejk.CompileError) as caught:
+            ejk.compile("func.func @f(%q: tensor<?x?x?x4xf32>) -> f32 {\n  oops\n}")
+        self.assertEqual(caught.exception.diagnostics[0].line, 2)
+        self.assertEqual(pickle.loads(pickle.dumps(caught.exception)).diagnostics,
+                         caught.exception.diagnostics)
+
+
+if __name__ == "__main__":
+    unittest.main()
