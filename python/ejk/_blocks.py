@@ -97,9 +97,9 @@ def _gates_of_kda(g, b, A_log, dt_bias, bound, most, cu_seqlens):
 
 
 def _block(gates_of, whole, norm, q, k, v, z, gates, constants, norm_weight, conv_weight, conv_bias, eps,
-           scale, conv_state, output_conv_state, initial_state, cu_seqlens, save_states):
-    """A block of a delta rule that q, k and v come to through a convolution: `gates_of` gives its gates and
-    rates, of `gates` and `constants`, `norm` is what comes behind, and `whole` all in one."""
+           scale, conv_state, output_conv_state, initial_state, cu_seqlens, save_states, bound=None):
+    """A block of a delta rule that q, k and v come to through a convolution: `gates_of` gives its gates, at
+    least `bound`, and rates, of `gates` and `constants`, `norm` is what comes behind, and `whole` all in one."""
     (Hk, K), (Hv, V) = q.shape[2:], v.shape[2:]
     width, taps, biases = taps_of(conv_weight, conv_bias, [(Hk, K), (Hk, K), (Hv, V)])
     rows = rows_before(conv_state, width, "q, k and v")
@@ -112,7 +112,6 @@ def _block(gates_of, whole, norm, q, k, v, z, gates, constants, norm_weight, con
                                 wanted, *taps, *biases, *rows, initial_state=initial_state, **options)
     else:
         (q, k, v), last = convolved_apart((q, k, v), taps, biases, rows, wanted, 2, cu_seqlens)
-        bound = constants[0] if len(constants) > 1 else None
         o, state = _DELTA(v, q, k, *gates_of(*gates, *constants, cu_seqlens), scale, bound,
                           initial_state=initial_state, **options)
         o = norm(o, z, weight, channels, float(eps), cu_seqlens=cu_seqlens)
@@ -134,15 +133,15 @@ def gated_delta_net(q, k, v, z, a, b, conv_weight, A_log, dt_bias, norm_weight, 
     o = norm_weight · rms_norm(scale · Sᵀ q) · silu(z)
 
     q and k [B, T, Hk, K]; v and z [B, T, Hv, V], where Hk divides Hv; a and b [B, T, Hv]; A_log and
-    dt_bias [Hv]; norm_weight [V]. With `allow_neg_eigval` β is 2·σ(b). `conv_weight` [2·Hk·K + Hv·V, 1, W] and `conv_bias` are a Conv1d's of
-    the channels of q, k and v, with W from 1 to 4. `conv_state` has the W − 1 rows before the first of q,
+    dt_bias [Hv]; norm_weight [V]. With `allow_neg_eigval` β is 2·σ(b). `conv_weight`
+    [2·Hk·K + Hv·V, 1, W] and `conv_bias` are a Conv1d's of the channels of q, k and v, with W from 1 to 4. `conv_state` has the W − 1 rows before the first of q,
     k and v, [N, W−1, Hk, K] and [N, W−1, Hv, V]; with `output_conv_state`, the last W − 1 rows are a third
     result, a tuple of the same shapes. From 64 steps on, 16-bit rows are computed in parts: convolutions,
     gates, recurrence and norm. Gates are float32 between them; the convolved rows and the recurrence's
     output are rounded to their type."""
     return _block(_gates_of_gdn, _GATED_DELTA_NET, _GATED_NORM_SILU, q, k, v, z, (a, b, A_log, dt_bias),
-                  (_most(allow_neg_eigval),), norm_weight, conv_weight, conv_bias, eps, scale, conv_state, output_conv_state,
-                  initial_state, cu_seqlens, save_states)
+                  (_most(allow_neg_eigval),), norm_weight, conv_weight, conv_bias, eps, scale, conv_state,
+                  output_conv_state, initial_state, cu_seqlens, save_states)
 
 
 def kda_block(q, k, v, g, b, z, conv_weight, A_log, dt_bias, norm_weight, *, lower_bound=None,
@@ -163,5 +162,5 @@ def kda_block(q, k, v, g, b, z, conv_weight, A_log, dt_bias, norm_weight, *, low
     gates = (g, b, A_log.reshape(heads), None if dt_bias is None else dt_bias.reshape(heads, channels))
     bound = None if lower_bound is None else float(lower_bound)
     return _block(_gates_of_kda, _KIMI_BLOCK, _GATED_NORM_SIGMOID, q, k, v, z, gates,
-                  (bound, _most(allow_neg_eigval)), norm_weight, conv_weight, conv_bias, eps, scale, conv_state, output_conv_state, initial_state,
-                  cu_seqlens, save_states)
+                  (bound, _most(allow_neg_eigval)), norm_weight, conv_weight, conv_bias, eps, scale, conv_state,
+                  output_conv_state, initial_state, cu_seqlens, save_states, bound)

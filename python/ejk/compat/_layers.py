@@ -10,9 +10,7 @@ import torch
 
 from .. import ops
 from .._errors import TensorError
-
-_MOST = 512  # channels of a head
-_TAPS = 4  # of a convolution
+from .._short_convolution import MOST_CHANNELS, TAPS
 
 #===------------------------------------------------------------------------===#
 # Packed sequences
@@ -101,7 +99,7 @@ def _joined(*rows):
 
 def _takes_convolution(layer):
     convolution = layer.conv1d
-    return layer.activation in ("silu", "swish") and convolution.weight.shape[-1] <= _TAPS
+    return layer.activation in ("silu", "swish") and convolution.weight.shape[-1] <= TAPS
 
 
 #===------------------------------------------------------------------------===#
@@ -111,7 +109,7 @@ def _takes_convolution(layer):
 
 def _takes_delta(layer, norm, activation):
     return (_takes_convolution(layer) and norm.activation in activation
-            and max(layer.head_k_dim, layer.head_v_dim) <= _MOST)
+            and max(layer.head_k_dim, layer.head_v_dim) <= MOST_CHANNELS)
 
 
 def _run_delta(layer, hidden_states, cache, named, q, k, v, z, a, b, norm, negative=False):
@@ -166,7 +164,7 @@ def _gate_of(gate):
 
 
 def _takes_kimi(layer):
-    return (_takes_convolution(layer) and layer.o_norm.activation == "sigmoid" and layer.head_dim <= _MOST
+    return (_takes_convolution(layer) and layer.o_norm.activation == "sigmoid" and layer.head_dim <= MOST_CHANNELS
             and _gate_of(layer.forget_gate) is not None)
 
 
@@ -191,7 +189,7 @@ def _kimi(layer, hidden_states, cache, named):
 
 
 def _takes_mamba2(layer):
-    return _takes_convolution(layer) and max(layer.head_dim, layer.ssm_state_size) <= _MOST
+    return _takes_convolution(layer) and max(layer.head_dim, layer.ssm_state_size) <= MOST_CHANNELS
 
 
 def _mamba2(layer, hidden_states, cache, named, mask):
