@@ -49,8 +49,10 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
     ```
   }];
   let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture">,
-                 Option<"fewestWarps", "fewest-warps", "unsigned", "0",
-                        "warps of a program of warpgroups, at least">];
+                 Option<"warps", "warps", "unsigned", "0",
+                        "warps of a program of warpgroups; chosen if 0">,
+                 Option<"vectorsFromShared", "vectors-from-shared", "bool", "false",
+                        "broadcast vectors from shared memory where they lie there">];
   let dependentDialects = ["::ejk::tile::TileDialect"];
   let statistics = [
     Statistic<"toShared", "to-shared", "conversions to shared memory">,
@@ -473,5 +475,54 @@ def SpecializeWarps : Pass<"ejk-specialize-warps"> {
                     Statistic<"numDeclined", "declined", "programs with rings left as they are">];
 }
 
+def PartitionWarps : Pass<"ejk-partition-warps"> {
+  let summary = "compute what does not depend on the state in warps of its own";
+  let description = [{
+    What: divides a program whose chunks solve a triangular system into two partitions. `front` computes
+    what a chunk has of its rows alone: scores, decays, the system and its inverse. It runs ahead, and
+    passes its matrices through a ring of two stages (`tile.put`). `state` does the rest: what reads the
+    carried state, or changes it. Each is laid out, ordered and software-pipelined as a program
+    (`ejk-split-by-state`, `ejk-assign-tile-layouts`, `ejk-schedule-matmuls`, `ejk-select-stages`),
+    and loads the rows that it needs through a ring of its own. Results do not change.
+
+    Why: the chunks of a sequence follow one another, so their latency is a kernel's time. Half of a
+    delta rule's chunk does not depend on the state, and leaves the chain; meanwhile tensor cores work
+    for both partitions.
+
+    Requires: a program before its layouts; an `arch` with `wgmma` and `setmaxnreg`. The program stays
+    as it is where its loop has branches, where its rows do not arrive by TMA, or where the two do not fit
+    a block's registers and shared memory; `--ejk-print-cost-model` says which.
+
+    Before: a program without layouts.
+
+    After:
+    ```mlir
+    %x = tile.make_ring : !tile.ring<2 of vector<64x64xbf16>>
+    tile.warp_specialize {
+      tile.partition "state" warps 8 registers 208 {
+        scf.for %c = %c0 to %n step %c1 iter_args(%s = %start) -> (vector<128x128xf32>) {
+          %t = tile.take %x[%c] : !tile.ring<2 of vector<64x64xbf16>> -> vector<64x64xbf16>
+          …
+          tile.release %x[%c] : !tile.ring<2 of vector<64x64xbf16>>
+          …
+        }
+      }
+      tile.partition "front" warps 4 registers 96 {
+        scf.for %c = %c0 to %n step %c1 {
+          …
+          tile.acquire %x[%c] : !tile.ring<2 of vector<64x64xbf16>>
+          tile.put %x[%c] of (%t) : !tile.ring<2 of vector<64x64xbf16>>, vector<64x64xbf16>
+        }
+      }
+    }
+    ```
+  }];
+  let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture">];
+  let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::math::MathDialect",
+                           "::mlir::vector::VectorDialect"];
+  let statistics = [Statistic<"numPartitioned", "partitioned", "programs of two partitions">,
+                    Statistic<"numDeclined", "declined", "programs that stay as they are">];
+}
 
 #endif // EJK_LOWERING_LAIDOUTPASSES_TD

@@ -19,7 +19,9 @@ def PlanMemory : Pass<"ejk-plan-memory"> {
     memory suffices. Matmuls of `wgmma` are waited for at the first use of the result or of the operands' place, bulk
     stores before their tile is overwritten. What one op would store and load again is divided:
     a conversion between registers into two, a `tile.sum` over several warps into `tile.partial_sum` and
-    `tile.add_parts`, a `tile.cumsum` into `tile.split_term` and `tile.add_cumsum`. Results do not change.
+    `tile.add_parts`, a `tile.cumsum` into `tile.split_term` and `tile.add_cumsum`. `tile.invert_diagonal` and
+    `tile.merge_inverses` leave their result in the matrix's place if that is its last use; threads order what they
+    read and write inside the op. Results do not change.
 
     Requires: `ejk-assign-tile-layouts`, and rings if there are to be any (`ejk-select-stages`). A program that needs
     more memory than a block of `arch` has is an error.

@@ -437,6 +437,7 @@ LogicalResult TileCompiler::compileTileOp(Operation *op) {
       .Case([&](tile::MakeRingOp op) { return compileMakeRing(op); })
       .Case([&](tile::AcquireOp op) { return compileAcquire(op); })
       .Case([&](tile::FillOp op) { return compileFill(op); })
+      .Case([&](tile::PutOp op) { return compilePut(op); })
       .Case([&](tile::TakeOp op) { return compileTake(op); })
       .Case([&](tile::ReleaseOp op) { return compileRelease(op); })
       .Case([&](tile::WarpSpecializeOp op) { return compilePartitions(op); })

@@ -112,6 +112,7 @@ private:
   mlir::LogicalResult compileMakeRing(tile::MakeRingOp op);
   mlir::LogicalResult compileAcquire(tile::AcquireOp op);
   mlir::LogicalResult compileFill(tile::FillOp op);
+  mlir::LogicalResult compilePut(tile::PutOp op);
   mlir::LogicalResult compileTake(tile::TakeOp op);
   mlir::LogicalResult compileRelease(tile::ReleaseOp op);
   mlir::LogicalResult compilePartitions(tile::WarpSpecializeOp op);

@@ -2,6 +2,7 @@
 #include "dialect/reference/TileRings.h"
 #include "dialect/reference/TileProgram.h"
 #include "dialect/reference/Threads.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -101,11 +102,28 @@ static bool waitUntil(TileFrame &frame, Operation *op, std::string what, std::st
   return frame.partitions->wait(op, std::move(what), std::move(ready));
 }
 
+/// The partitions that take items of `ring`; null for the program where it has none.
+static SmallVector<Operation *> takersOf(Value ring) {
+  llvm::SmallSetVector<Operation *, 2> takers;
+  for (Operation *user : ring.getUsers())
+    if (isa<tile::TakeOp>(user))
+      takers.insert(user->getParentOfType<tile::PartitionOp>());
+  return takers.takeVector();
+}
+
+/// The number of the taker that `op`, a take or a release, stands in.
+static size_t takerOf(Operation *op) {
+  SmallVector<Operation *> takers = takersOf(op->getOperand(0));
+  return llvm::find(takers, op->getParentOfType<tile::PartitionOp>().getOperation()) - takers.begin();
+}
+
 LogicalResult TileCompiler::compileMakeRing(tile::MakeRingOp op) {
   unsigned number = rings[op.getRing()] = program.numRings++;
-  size_t stages = op.getRing().getType().getStages();
-  addSimple(
-      [=](TileFrame &frame) { frame.rings[number].stages.assign(stages, TileRing::Stage()); });
+  size_t stages = op.getRing().getType().getStages(), takers = takersOf(op.getRing()).size();
+  addSimple([=](TileFrame &frame) {
+    frame.rings[number].stages.assign(stages, TileRing::Stage());
+    frame.rings[number].numTakers = takers;
+  });
   return success();
 }
 
@@ -128,10 +146,22 @@ LogicalResult TileCompiler::compileAcquire(tile::AcquireOp op) {
     if (!waitUntil(frame, acquire, what,
                    "would wait " + what + ", which comes later: its stage is in use", ready))
       return false;
-    ring.stageOf(item) = {TileRing::State::acquired, item, {}};
+    ring.stageOf(item) = {TileRing::State::acquired, item};
+    ring.stageOf(item).uses.assign(ring.numTakers, TileRing::Use::none);
     return true;
   });
   return success();
+}
+
+/// Whether `item` has its stage, which `fill` may fill. An error if not.
+static bool canFill(TileFrame &frame, Operation *fill, TileRing &ring, int64_t item) {
+  if (item >= 0 && ring.has(item, TileRing::State::acquired))
+    return true;
+  std::string problem = "fills " + itemText(item) + ", which was not acquired";
+  if (item >= 0)
+    if (TileRing::Stage &stage = ring.stageOf(item); stage.state != TileRing::State::free)
+      problem += "; its stage has " + itemText(stage.item) + ", which is in use";
+  return fail(frame, fill, problem);
 }
 
 LogicalResult TileCompiler::compileFill(tile::FillOp op) {
@@ -154,13 +184,8 @@ LogicalResult TileCompiler::compileFill(tile::FillOp op) {
   add([=](TileFrame &frame) {
     int64_t item = *frame.row(itemSlot).ints;
     TileRing &ring = frame.rings[number];
-    if (item < 0 || !ring.has(item, TileRing::State::acquired)) {
-      std::string problem = "fills " + itemText(item) + ", which was not acquired";
-      if (item >= 0)
-        if (TileRing::Stage &stage = ring.stageOf(item); stage.state != TileRing::State::free)
-          problem += "; its stage has " + itemText(stage.item) + ", which is in use";
-      return fail(frame, fill, problem);
-    }
+    if (!canFill(frame, fill, ring, item))
+      return false;
     TileRing::Stage &stage = ring.stageOf(item);
     for (const Source &source : sources) {
       int64_t channel = *frame.row(source.channel).ints;
@@ -176,8 +201,30 @@ LogicalResult TileCompiler::compileFill(tile::FillOp op) {
   return success();
 }
 
+LogicalResult TileCompiler::compilePut(tile::PutOp op) {
+  unsigned number = rings.lookup(op.getRing());
+  Slot itemSlot = slotOf(op.getItem());
+  std::vector<std::pair<Slot, size_t>> sources;
+  for (Value tile : op.getTiles())
+    sources.emplace_back(slotOf(tile), cast<VectorType>(tile.getType()).getNumElements());
+  Operation *put = op;
+  add([=](TileFrame &frame) {
+    int64_t item = *frame.row(itemSlot).ints;
+    TileRing &ring = frame.rings[number];
+    if (!canFill(frame, put, ring, item))
+      return false;
+    TileRing::Stage &stage = ring.stageOf(item);
+    for (auto [slot, size] : sources)
+      stage.tiles.emplace_back(frame.at(slot), frame.at(slot) + size);
+    stage.state = TileRing::State::filled;
+    return true;
+  });
+  return success();
+}
+
 LogicalResult TileCompiler::compileTake(tile::TakeOp op) {
   unsigned number = rings.lookup(op.getRing());
+  size_t taker = takerOf(op);
   Slot itemSlot = slotOf(op.getItem());
   Slot taken = takenItems[op] = allocate(op.getItem().getType());
   struct Target {
@@ -195,13 +242,15 @@ LogicalResult TileCompiler::compileTake(tile::TakeOp op) {
       return fail(frame, take, itemText(item) + " is asked for; the first is item 0");
     TileRing &ring = frame.rings[number];
     // An item that was taken cannot be taken again, and a later item has overwritten it.
-    auto isPast = [&ring, item] {
+    auto isPast = [&ring, item, taker] {
       const TileRing::Stage &stage = ring.stageOf(item);
-      bool wasTaken = stage.state == TileRing::State::taken || stage.state == TileRing::State::free;
+      bool wasTaken = stage.state == TileRing::State::free ||
+                      (stage.state == TileRing::State::filled &&
+                       stage.uses[taker] != TileRing::Use::none);
       return stage.item > item || (stage.item == item && wasTaken);
     };
     auto ready = [=, &ring] { return isPast() || ring.has(item, TileRing::State::filled); };
-    if (held && !ring.has(item, TileRing::State::taken))
+    if (held && !ring.isTaken(item, taker))
       return fail(frame, take, itemText(item) + " is not held: it is not taken, or released");
     std::string what = "for " + itemText(item) + " to be filled";
     if (!held &&
@@ -213,7 +262,9 @@ LogicalResult TileCompiler::compileTake(tile::TakeOp op) {
     for (auto [target, copy] : llvm::zip(targets, stage.copies))
       loadRows(copy.rows, copy.row, copy.channel, copy.channels, target.shape,
                frame.at(target.slot));
-    stage.state = TileRing::State::taken;
+    for (auto [target, tile] : llvm::zip(targets, stage.tiles))
+      llvm::copy(tile, frame.at(target.slot));
+    stage.uses[taker] = TileRing::Use::taken;
     *frame.row(taken).ints = item;
     return true;
   });
@@ -222,14 +273,15 @@ LogicalResult TileCompiler::compileTake(tile::TakeOp op) {
 
 LogicalResult TileCompiler::compileRelease(tile::ReleaseOp op) {
   unsigned number = rings.lookup(op.getRing());
+  size_t taker = takerOf(op);
   Slot itemSlot = slotOf(op.getItem());
   Operation *release = op;
   add([=](TileFrame &frame) {
     int64_t item = *frame.row(itemSlot).ints;
     TileRing &ring = frame.rings[number];
-    if (item < 0 || !ring.has(item, TileRing::State::taken))
+    if (item < 0 || taker == ring.numTakers || !ring.isTaken(item, taker))
       return fail(frame, release, "releases " + itemText(item) + ", which is not taken");
-    ring.stageOf(item).state = TileRing::State::free;
+    ring.release(item, taker);
     return true;
   });
   return success();
@@ -242,9 +294,10 @@ void TileCompiler::checkTaken(Operation *op) {
       continue;
     unsigned number = rings.lookup(take.getRing());
     Slot taken = takenItems.lookup(take);
+    size_t taker = takerOf(take);
     add([=](TileFrame &frame) {
       int64_t item = *frame.row(taken).ints;
-      return frame.rings[number].has(item, TileRing::State::taken) ||
+      return frame.rings[number].isTaken(item, taker) ||
              fail(frame, op, "reads a tile of " + itemText(item) + ", which was released");
     });
   }

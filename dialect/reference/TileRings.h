@@ -3,6 +3,7 @@
 #define EJK_DIALECT_REFERENCE_TILERINGS_H
 
 #include "mlir/IR/Operation.h"
+#include <algorithm>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -21,9 +22,11 @@ struct TileMemory {
 };
 
 /// A ring. A stage belongs to an item from its acquire on. Copies arrive as late as they may: when
-/// the item is taken.
+/// the item is taken. Each partition that takes items is a taker, and the stage is free when all
+/// takers have released it.
 struct TileRing {
-  enum class State { free, acquired, filled, taken };
+  enum class State { free, acquired, filled };
+  enum class Use { none, taken, released };
   struct Copy {
     TileMemory rows;
     int64_t row, channel, channels;
@@ -32,13 +35,26 @@ struct TileRing {
     State state = State::free;
     int64_t item = -1; // the latest
     std::vector<Copy> copies;
+    std::vector<std::vector<double>> tiles; // that were put
+    std::vector<Use> uses;                  // by taker
   };
   std::vector<Stage> stages;
+  size_t numTakers = 1;
 
   Stage &stageOf(int64_t item) { return stages[item % stages.size()]; }
   bool has(int64_t item, State state) {
     Stage &stage = stageOf(item);
     return stage.item == item && stage.state == state;
+  }
+  bool isTaken(int64_t item, size_t taker) {
+    return has(item, State::filled) && stageOf(item).uses[taker] == Use::taken;
+  }
+  void release(int64_t item, size_t taker) {
+    Stage &stage = stageOf(item);
+    stage.uses[taker] = Use::released;
+    if (std::all_of(stage.uses.begin(), stage.uses.end(),
+                    [](Use use) { return use == Use::released; }))
+      stage.state = State::free;
   }
 };
 

@@ -50,6 +50,15 @@ LogicalResult FillOp::verify() {
   return verifyRing(*this, getRing(), "C3");
 }
 
+LogicalResult PutOp::verify() {
+  if (TypeRange(getTiles()) != TypeRange(getRing().getType().getTiles()))
+    return emitOpError() << "the tiles must be those of " << getRing().getType()
+                         << " (C1), but are " << TypeRange(getTiles());
+  if (llvm::any_of(getRing().getUsers(), llvm::IsaPred<FillOp>))
+    return emitOpError() << "the ring's items are filled with rows (C3)";
+  return verifyRing(*this, getRing(), "C2");
+}
+
 LogicalResult TakeOp::verify() {
   if (TypeRange(getTiles()) != TypeRange(getRing().getType().getTiles()))
     return emitOpError() << "the results must be the tiles of " << getRing().getType()
@@ -106,19 +115,17 @@ LogicalResult WarpSpecializeOp::verifyRegions() {
     bool after = (*this)->isBeforeInBlock(&op);
     if (after ? !isa<EndOp>(op)
               : isa<TileDialect>(op.getDialect()) &&
-                    !isa<MakeRingOp, TriangleOp, FenceOp, WarpSpecializeOp>(op))
+                    !isa<MakeRingOp, TriangleOp, FenceOp, BarrierOp, WarpSpecializeOp>(op))
       return op.emitOpError() << (after ? "comes after" : "stands beside")
                               << " the program's partitions; its work must be one's (C2)";
   }
 
-  llvm::DenseMap<Value, PartitionOp> fillers, takers;
+  llvm::DenseMap<Value, PartitionOp> fillers;
   for (auto partition : getBody().getOps<PartitionOp>()) {
     WalkResult walked = partition.walk([&](Operation *op) {
       LogicalResult result = success();
-      if (isa<AcquireOp, FillOp>(op))
+      if (isa<AcquireOp, FillOp, PutOp>(op))
         result = noteUser(fillers, op->getOperand(0), op, partition, "acquires and fills");
-      else if (isa<TakeOp, ReleaseOp>(op))
-        result = noteUser(takers, op->getOperand(0), op, partition, "takes and releases");
       return failed(result) ? WalkResult::interrupt() : WalkResult::advance();
     });
     if (walked.wasInterrupted())

@@ -11,16 +11,17 @@
 //===----------------------------------------------------------------------===//
 
 def Tile_RingType : Tile_Type<"Ring", "ring"> {
-  let summary = "stages of shared memory for asynchronous copies";
+  let summary = "stages of shared memory for copied rows or computed tiles";
   let description = [{
     A multi-stage copy pipeline, as in CUTLASS. Items 0, 1, 2, … pass through a ring of N
     stages, item i in stage i mod N. An item has one tile of each of the types `tiles`. It
-    goes through four ops:
+    goes through four ops. `tile.fill` copies rows, `tile.put` stores computed tiles:
 
     | op | CUTLASS | waits until | then the item's stage is |
     |---|---|---|---|
     | `tile.acquire` | producer acquire | item i-N is released | to be filled |
     | `tile.fill` | copy, producer commit | | being filled |
+    | `tile.put` | producer commit | | filled |
     | `tile.take` | consumer wait | its copies have arrived, unless it is held | in use |
     | `tile.release` | consumer release | | free |
 
@@ -116,6 +117,31 @@ def Tile_FillOp : Tile_RingOp<"fill", [SameVariadicOperandSize]> {
   }];
 }
 
+def Tile_PutOp : Tile_RingOp<"put"> {
+  let summary = "store computed tiles as an item";
+  let description = [{
+    Stores `tiles` to the stage of item `item`, which must have been acquired. A partition passes
+    what it has computed to another one so. Threads store their elements, and the item can be taken
+    when all of them have. All puts and fills of a ring are of one kind.
+
+    Example:
+
+    ```mlir
+    tile.put %ring[%c] of (%p, %d)
+        : !tile.ring<2 of vector<64x64xbf16>, vector<64xf32>>, vector<64x64xbf16>, vector<64xf32>
+    ```
+
+    Constraints:
+    - C1: `tiles` have the types of the ring's tiles.
+    - C2: as C1 of `tile.acquire`.
+    - C3: no `tile.fill` fills the ring.
+  }];
+  let arguments = (ins Tile_RingType:$ring, Index:$item, Variadic<Tile_AnyTile>:$tiles);
+  let assemblyFormat = [{
+    $ring `[` $item `]` `of` `(` $tiles `)` attr-dict `:` type($ring) `,` type($tiles)
+  }];
+}
+
 def Tile_TakeOp : Tile_RingOp<"take"> {
   let summary = "wait for an item and get its tiles";
   let description = [{
@@ -199,9 +225,9 @@ def Tile_WarpSpecializeOp : Tile_Op<"warp_specialize", [
     Constraints:
     - C1: it contains at least one `tile.partition`, all of different names, and nothing else.
     - C2: it is the last op of its program, and the only other ops of this dialect beside
-      it are `tile.make_ring` and, in a plan, `tile.triangle` and `tile.fence`.
-    - C3: a single partition acquires and fills items of a ring, and a single partition takes and
-      releases them.
+      it are `tile.make_ring` and, in a plan, `tile.triangle`, `tile.fence` and `tile.barrier`.
+    - C3: a single partition acquires and fills or puts items of a ring. Each partition that takes
+      items takes and releases each of them.
   }];
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "attr-dict-with-keyword $body";

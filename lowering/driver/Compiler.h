@@ -39,6 +39,8 @@ struct CompileOptions {
   bool saveStates = true;
   /// Whether other warps of these copy rows than compute, from sm_90 on.
   bool warpSpecialize = false;
+  /// Whether what does not depend on the state is computed in warps of its own, on sm_90a.
+  bool partitionWarps = true;
   /// Whether these round operands of matmuls that are computed in f32 from 16-bit rows.
   bool roundComputed = true;
   /// Whether derivatives of these keep exponentials that are live across a branch in bf16.

@@ -58,7 +58,7 @@ public:
 private:
   LogicalResult lower(ModuleOp module, Stage stage) {
     ToGPUOptions toGPU = {target.name.str(),  options.schedule, options.fuse,
-                          options.saveStates, options.warpSpecialize,    options.roundComputed,
+                          options.saveStates, options.warpSpecialize, options.partitionWarps, options.roundComputed,
                           options.roundExponentials, options.twoTermStates, options.twoTerms,
                           options.f32Matmuls};
     PassManager pm(module.getContext());

@@ -114,7 +114,8 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
 }
 
 void ejk::buildPlanPipeline(OpPassManager &pm, const ToGPUOptions &options) {
-  buildTileLayoutPipeline(pm, options.arch, options.roundExponentials, options.twoTermStates);
+  buildTileLayoutPipeline(pm, options.arch, options.roundExponentials, options.twoTermStates,
+                          options.partitionWarps);
   SelectStagesOptions stage;
   stage.arch = options.arch;
   pm.addPass(createSelectStages(stage));
@@ -252,6 +253,10 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
   Option<bool> warpSpecialize{*this, "warp-specialize",
                      llvm::cl::desc("have other warps copy rows than compute, from sm_90 on"),
                      llvm::cl::init(false)};
+  Option<bool> partitionWarps{
+      *this, "partition-warps",
+      llvm::cl::desc("compute what does not depend on the state in warps of its own, where `arch` lets them"),
+      llvm::cl::init(true)};
   Option<bool> roundComputed{
       *this, "round-computed-operands",
       llvm::cl::desc("round operands that are computed in f32 from 16-bit rows"),
@@ -288,7 +293,7 @@ void ejk::registerLoweringPipelines() {
       "ejk-to-gpu", "specialised scans and block programs to gpu kernels and launches",
       [](OpPassManager &pm, const ToGPUFlags &flags) {
         buildToGPUPipeline(pm,
-                           {flags.arch, flags.schedule, flags.fuse, flags.saveStates, flags.warpSpecialize,
+                           {flags.arch, flags.schedule, flags.fuse, flags.saveStates, flags.warpSpecialize, flags.partitionWarps,
                             flags.roundComputed, flags.roundExponentials, flags.twoTermStates,
                             flags.twoTerms, flags.f32Matmuls});
       });

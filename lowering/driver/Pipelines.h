@@ -19,6 +19,8 @@ struct ToGPUOptions {
   bool saveStates = false;
   /// Whether other warps copy rows than compute, where `arch` lets them.
   bool warpSpecialize = false;
+  /// Whether what does not depend on the state is computed in warps of its own, where `arch` lets them.
+  bool partitionWarps = true;
   /// Round operands of matmuls that are computed in f32 from 16-bit rows.
   bool roundComputed = true;
   /// Keep exponentials that are live across a chunk's branch in bf16.

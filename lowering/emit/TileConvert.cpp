@@ -176,14 +176,19 @@ void TileEmitter::emitConvert(ConvertOp op) {
                                               : vectorFrom(from, Value(), to);
     return;
   }
-  if (isUniform)
-    from = repeated(from, computedLayout(from.type, warps));
   Placed shared = sharedFor(op);
-  if (isFragments(from.layout))
-    writeFragments(from, shared);
-  else if (isRows(from.layout))
-    writeRows(from, shared);
-  else
-    writeLanes(from, shared);
+  writeTile(from, shared);
   tiles[op.getResult()] = shared;
+}
+
+/// Stores what each thread has of `tile`.
+void TileEmitter::writeTile(Placed tile, const Placed &shared) {
+  if (tile.layout.getKind() == LayoutKind::uniform)
+    tile = repeated(tile, computedLayout(tile.type, warps));
+  if (isFragments(tile.layout))
+    writeFragments(tile, shared);
+  else if (isRows(tile.layout))
+    writeRows(tile, shared);
+  else
+    writeLanes(tile, shared);
 }

@@ -155,6 +155,7 @@ private:
   void emitMakeRing(tile::MakeRingOp op);
   void emitAcquire(tile::AcquireOp op);
   void emitFill(tile::FillOp op);
+  void emitPut(tile::PutOp op);
   void emitTake(tile::TakeOp op);
   void emitRelease(tile::ReleaseOp op);
   Value stageOf(const Ring &ring, Value item);
@@ -249,6 +250,7 @@ private:
 
   // TileConvert.cpp: layout conversion.
   void emitConvert(tile::ConvertOp op);
+  void writeTile(Placed tile, const Placed &shared);
   void writeLanes(const Placed &vector, const Placed &shared);
   void writeFragments(const Placed &tile, const Placed &shared);
   Placed fragmentsFrom(const Placed &shared, tile::LayoutAttr layout);

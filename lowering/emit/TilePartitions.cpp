@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
+#include "lowering/pipeline/TmaTiles.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -21,30 +22,14 @@ using namespace ejk::tile;
 /// A block has 16 barriers, and barrier 0 is for the whole block. It has at most 1024 threads.
 static constexpr int64_t kMostPartitions = 15, kMostWarps = 32;
 
-static WarpSpecializeOp partitionsOf(ProgramOp program) {
-  auto partitions = program.getBlock().getOps<WarpSpecializeOp>();
-  return partitions.empty() ? WarpSpecializeOp() : *partitions.begin();
-}
-
-static bool worksOnTiles(Operation *op) {
-  return llvm::any_of(op->getResultTypes(), llvm::IsaPred<VectorType>) ||
-         isa<StoreOp, StoreSlotOp>(op);
-}
-
 LogicalResult ejk::checkPartitions(ProgramOp program) {
   WarpSpecializeOp partitions = partitionsOf(program);
   if (!partitions)
     return success();
-  int64_t laidOut = program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt(), warps = 0, count = 0;
+  int64_t warps = 0, count = 0;
   for (auto partition : partitions.getBody().getOps<PartitionOp>()) {
     ++count;
     warps += partition.getWarps();
-    WalkResult walked = partition.walk([](Operation *op) {
-      return worksOnTiles(op) ? WalkResult::interrupt() : WalkResult::advance();
-    });
-    if (walked.wasInterrupted() && int64_t(partition.getWarps()) != laidOut)
-      return partition.emitError() << "works on tiles that are laid out for " << laidOut
-                                   << " warps, but has " << partition.getWarps();
   }
   if (count > kMostPartitions || warps > kMostWarps)
     return partitions.emitError() << "a block has at most " << kMostPartitions << " partitions and "
@@ -75,22 +60,22 @@ Value TileEmitter::emptyOf(const Ring &ring, Value stage) {
               ring.layout.stages * RingLayout::kMbarrierBytes);
 }
 
-/// Sets arrival counts. At `full` all filling threads arrive; with TMA, one lane, and the warp that
-/// copies vectors if there are any. At `empty`, one lane of each consumer warp arrives.
+/// Sets arrival counts. At `full` all threads that fill or put arrive; with TMA, one lane, and the
+/// warp that copies vectors if there are any. At `empty`, one lane of each warp that takes arrives.
 void TileEmitter::initializeMbarriers(MakeRingOp op) {
   const Ring &ring = rings[op.getRing()];
-  unsigned fillers = 1, takers = warps;
+  unsigned fillers = 1, takers = 0;
   if (ring.usesTma &&
       llvm::any_of(ring.layout.tiles, [](auto &tile) { return isVectorTile(tile.type); }))
     fillers += kWarpSize;
+  llvm::SmallPtrSet<Operation *, 2> taking;
   for (Operation *user : op->getUsers()) {
     auto partition = user->getParentOfType<PartitionOp>();
-    if (!partition)
-      continue;
-    if (isa<FillOp>(user))
-      fillers = partition.getWarps() * kWarpSize;
-    else if (isa<TakeOp>(user))
-      takers = partition.getWarps();
+    unsigned own = partition ? partition.getWarps() : warps;
+    if (isa<FillOp, PutOp>(user) && !ring.usesTma)
+      fillers = own * kWarpSize;
+    else if (isa<TakeOp>(user) && taking.insert(partition).second)
+      takers += own;
   }
   for (unsigned stage = 0; stage < ring.layout.stages; ++stage) {
     b.make<NVVM::MBarrierInitOp>(fullOf(ring, b.i32(stage)), b.i32(fillers), Value());
@@ -133,6 +118,7 @@ void TileEmitter::emitWarpSpecialize(WarpSpecializeOp op) {
   b.onlyIf(b.equal(thread, 0), [&] {
     for (auto ring : program.getBlock().getOps<MakeRingOp>())
       initializeMbarriers(ring);
+    b.make<NVVM::FenceMbarrierInitOp>();
   });
   barrier();
 
@@ -162,7 +148,8 @@ void TileEmitter::emitWarpSpecialize(WarpSpecializeOp op) {
 
 void TileEmitter::emitPartition(PartitionOp partition) {
   ++namedBarrier;
-  workers = partition.getWarps() * kWarpSize;
+  warps = partition.getWarps();
+  workers = warps * kWarpSize;
   if (std::optional<uint64_t> registers = partition.getRegisters())
     b.make<NVVM::SetMaxRegisterOp>(uint32_t(*registers),
                                    *registers > registersOf(kernel.threads)

@@ -59,6 +59,7 @@ void TileEmitter::emit(Operation *op) {
       .Case([&](MakeRingOp o) { emitMakeRing(o); })
       .Case([&](AcquireOp o) { emitAcquire(o); })
       .Case([&](FillOp o) { emitFill(o); })
+      .Case([&](PutOp o) { emitPut(o); })
       .Case([&](TakeOp o) { emitTake(o); })
       .Case([&](ReleaseOp o) { emitRelease(o); })
       .Case([&](WarpSpecializeOp o) { emitWarpSpecialize(o); })

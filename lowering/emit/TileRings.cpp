@@ -15,7 +15,8 @@
 //   fill      issue this thread's copies, which arrive at `full` when complete (for
 //             `wgmma`, the thread waits for them, fences them and arrives itself)
 //   take      wait until `full` has completed the item's phase
-//   release   each warp arrives at `empty`
+//   put       each thread stores its elements, fences them for `wgmma`, and arrives at `full`
+//   release   each warp that takes arrives at `empty`
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/layout/Alignment.h"
@@ -41,8 +42,8 @@ void TileEmitter::emitMakeRing(MakeRingOp op) {
   rings[op.getRing()] = {RingLayout::of(op), int64_t(*op.getPlace()),
                          op.getMbarriers() ? int64_t(*op.getMbarriers()) : -1, op.getTma(),
                          isMatmulOperand};
-  if (!op.getTma())
-    return;
+  if (!op.getTma() || hasPartitions(program))
+    return; // initialised where partitions begin
   b.onlyIf(b.equal(thread, 0), [&] {
     initializeMbarriers(op);
     b.make<NVVM::FenceMbarrierInitOp>();
@@ -103,6 +104,17 @@ void TileEmitter::emitFill(FillOp op) {
     b.make<NVVM::MBarrierArriveOp>(b.getI64Type(), fullOf(ring, stageOf(ring, op.getItem())),
                                    Value());
   }
+}
+
+/// Each thread stores its elements, and arrives.
+void TileEmitter::emitPut(PutOp op) {
+  const Ring &ring = rings[op.getRing()];
+  for (auto [value, stored] : llvm::zip_equal(op.getTiles(), tilesOf(ring, op.getItem())))
+    writeTile(placed(value), stored);
+  if (ring.isMatmulOperand)
+    fenceForMatmuls();
+  b.make<NVVM::MBarrierArriveOp>(b.getI64Type(), fullOf(ring, stageOf(ring, op.getItem())),
+                                 Value());
 }
 
 void TileEmitter::emitTake(TakeOp op) {

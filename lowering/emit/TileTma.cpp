@@ -155,7 +155,7 @@ void TileEmitter::fillByTma(FillOp op) {
       b.make<NVVM::CpAsyncCommitGroupOp>();
       waitForCopies(0);
       fenceForMatmuls();
-      b.make<gpu::BarrierOp>();
+      barrier();
     });
   }
   byOneLane(isTaken, [&] {

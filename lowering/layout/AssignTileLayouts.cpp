@@ -37,9 +37,11 @@ using namespace ejk::tile;
 namespace {
 class Assigner {
 public:
-  Assigner(ProgramOp program, bool warpgroups, unsigned fewestWarps)
+  /// For `givenWarps` warps, or as many as suit the program if that is 0.
+  Assigner(ProgramOp program, bool warpgroups, unsigned givenWarps, bool vectorsFromShared)
       : program(program), context(program.getContext()), warpgroups(warpgroups),
-        warps(std::max(chooseWarps(), fewestWarps)), orientation(program, warps, warpgroups) {}
+        warps(givenWarps ? givenWarps : chooseWarps()), vectorsFromShared(vectorsFromShared),
+        orientation(program, warps, warpgroups) {}
 
   LogicalResult run() {
     program->setAttr(kWarpsAttr, IntegerAttr::get(IntegerType::get(context, 64), warps));
@@ -205,6 +207,8 @@ private:
   /// matrix's is broadcast from shared memory.
   LayoutAttr broadcastLayout(Value vector, LayoutAttr matrix, unsigned dim) {
     LayoutAttr own = layoutOf(vector);
+    if (vectorsFromShared && isInShared(own))
+      return own;
     if (!isRows(own))
       return layout(LayoutKind::lanes);
     bool isAlong = dim == unsigned(isTransposed(matrix));
@@ -455,6 +459,7 @@ private:
   MLIRContext *context;
   bool warpgroups;
   unsigned warps;
+  bool vectorsFromShared;
   TileOrientation orientation;
   std::optional<VectorLayouts> vectors;
   llvm::DenseSet<Value> rowByRow;
@@ -475,7 +480,7 @@ struct AssignTileLayoutsPass : ejk::impl::AssignTileLayoutsBase<AssignTileLayout
         return WalkResult::advance(); // laid out already
       // `wgmma` takes 16-bit operands: terms would need more shared memory than the f32 operand.
       bool warpgroups = target->hasWgmma && !hasF32Matmuls(program);
-      Assigner assigner(program, warpgroups, warpgroups ? fewestWarps : 0);
+      Assigner assigner(program, warpgroups, warpgroups ? unsigned(this->warps) : 0, vectorsFromShared);
       if (failed(assigner.run()))
         return WalkResult::interrupt();
       toShared += assigner.toShared;

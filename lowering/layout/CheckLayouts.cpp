@@ -48,6 +48,8 @@ public:
     WalkResult walked = program.walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (op == program)
         return WalkResult::advance();
+      if (auto partition = dyn_cast<PartitionOp>(op))
+        warps = partition.getWarps();
       bool isChecked = succeeded(checkValues(op)) && succeeded(check(op));
       return isChecked ? WalkResult::advance() : WalkResult::interrupt();
     });
@@ -130,8 +132,16 @@ private:
   LogicalResult check(Operation *op) {
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
         .Case<MakeRingOp>([&](auto ring) { return checkRing(ring); })
-        .Case<AcquireOp, FillOp, TakeOp, ReleaseOp, WarpSpecializeOp, PartitionOp, EndOp, BarrierOp,
+        .Case<AcquireOp, FillOp, TakeOp, ReleaseOp, WarpSpecializeOp, EndOp, BarrierOp,
               FenceOp, WaitMatmulsOp, WaitCopiesOp, WaitStoresOp>([&](auto) { return success(); })
+        .Case<PartitionOp>([&](PartitionOp partition) {
+          return need(partition, !warpgroups || partition.getWarps() % kWarpgroup == 0,
+                      "the warps of a partition come in groups of four");
+        })
+        .Case<PutOp>([&](PutOp put) {
+          return need(put, llvm::all_of(put.getTiles(), isInRegisters),
+                      "threads put what they have in registers");
+        })
         .Case<LoadOp, StoreOp, SlotRowsOp, LoadSlotOp, StoreSlotOp>(
             [&](auto access) { return checkAccess(access); })
         .Case<ConvertOp, DotOp, CumsumOp, BroadcastOp, tile::SumOp, SplitTermOp, TriangleOp,

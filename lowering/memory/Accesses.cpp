@@ -14,6 +14,11 @@ static bool isShared(Value value) {
   return isa<VectorType>(value.getType()) && isInShared(layoutOf(value));
 }
 
+bool ejk::isInPlace(Operation *op) {
+  LayoutAttr from = layoutOf(op->getOperand(0)), to = layoutOf(op->getResult(0));
+  return from.getPlace() >= 0 && from.getPlace() == to.getPlace();
+}
+
 SmallVector<Access> ejk::accessesOf(Operation *op) {
   SmallVector<Access> accesses;
   auto read = [&](Value tile, Agent agent = Agent::threads) {
@@ -57,6 +62,7 @@ SmallVector<Access> ejk::accessesOf(Operation *op) {
         if (sums.getTriangle())
           read(sums.getTriangle(), Agent::matmuls);
       })
+      .Case([&](PutOp put) { llvm::for_each(put.getTiles(), [&](Value tile) { read(tile); }); })
       .Case([&](BroadcastOp broadcast) {
         if (layoutOf(broadcast).getKind() != LayoutKind::uniform)
           read(broadcast.getVector());
@@ -67,7 +73,13 @@ SmallVector<Access> ejk::accessesOf(Operation *op) {
         if (isShared(insert.getResult()))
           write(insert.getResult());
       })
-      .Case<ConvertOp, InvertDiagonalOp, MergeInversesOp, TriangleOp, PartialSumOp, AddPartsOp, vector::ExtractOp>(
+      .Case<InvertDiagonalOp, MergeInversesOp>([&](auto blocks) {
+        // In place, threads order what they read and write inside the op.
+        if (!isInPlace(blocks))
+          read(blocks.getMatrix());
+        write(blocks.getResult());
+      })
+      .Case<ConvertOp, TriangleOp, PartialSumOp, AddPartsOp, vector::ExtractOp>(
           [&](Operation *other) {
             for (Value operand : other->getOperands())
               read(operand);

@@ -31,6 +31,9 @@ struct Access {
 /// they use TMA; reads first. Rings have accesses of their own.
 llvm::SmallVector<Access> accessesOf(mlir::Operation *op);
 
+/// Whether `op`, which inverts or merges blocks of a matrix, leaves the result in the matrix's place.
+bool isInPlace(mlir::Operation *op);
+
 /// The `wgmma` groups that `op` issues.
 unsigned groupsOf(mlir::Operation *op);
 

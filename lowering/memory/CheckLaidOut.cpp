@@ -133,7 +133,6 @@ public:
       return program.emitError("has no plan of its shared memory; run --ejk-plan-memory first");
     sharedBytes = bytes.getInt();
     usesTma = usesTmaLoads(program);
-    hasPartitions = !program.getBlock().getOps<WarpSpecializeOp>().empty();
     if (usesTma)
       for (StoreOp store : findTmaStores(program))
         canUseTma.insert(store);
@@ -256,8 +255,9 @@ private:
 
   LogicalResult checkRing(MakeRingOp ring) {
     RingLayout layout = RingLayout::of(ring);
-    if (failed(need(ring, ring.getPlace().has_value() && ring.getTma() == usesTma &&
-                              ring.getMbarriers().has_value() == (usesTma || hasPartitions),
+    bool isTma = usesTma && !isOfComputedTiles(ring);
+    if (failed(need(ring, ring.getPlace().has_value() && ring.getTma() == isTma &&
+                              ring.getMbarriers().has_value() == (isTma || hasPartitions(program)),
                     "a ring has its place, and mbarriers with TMA or partitions")) ||
         failed(checkRange(ring, *ring.getPlace(), layout.bytes, layout.alignment)))
       return failure();
@@ -268,7 +268,7 @@ private:
 
   ProgramOp program;
   int64_t sharedBytes = 0;
-  bool usesTma = false, hasPartitions = false;
+  bool usesTma = false;
   llvm::DenseSet<Operation *> canUseTma;
   /// Outstanding matmuls, and the number of the last group of each.
   SmallVector<std::pair<Value, unsigned>> outstanding;

@@ -201,7 +201,7 @@ private:
         .Case([&](WaitCopiesOp o) { return wait(Agent::copies, o.getPending()), success(); })
         .Case([&](WaitStoresOp o) { return wait(Agent::bulkStores, o.getPending()), success(); })
         .Case([&](MakeRingOp o) { return visitMakeRing(o); })
-        .Case([&](FillOp o) { return visitFill(o); })
+        .Case<FillOp, PutOp>([&](Operation *o) { return visitFill(o); })
         .Case([&](ReleaseOp o) { return visitRelease(o); })
         .Case([&](WarpSpecializeOp o) { return visitPartitions(o); })
         .Case([&](scf::ForOp o) { return visitFor(o); })
@@ -240,14 +240,15 @@ private:
     return access(ring, mbarriersOf(ring), /*writes=*/true, Agent::threads, false);
   }
 
-  LogicalResult visitFill(FillOp fill) {
-    MakeRingOp ring = makerOf(fill.getRing());
-    RaceRegion region = regionOf(ring, fill.getItem());
+  /// `fill` is a tile.fill or a tile.put.
+  LogicalResult visitFill(Operation *fill) {
+    MakeRingOp ring = makerOf(fill->getOperand(0));
+    RaceRegion region = regionOf(ring, fill->getOperand(1));
     if (!ring.getMbarriers()) {
       issue(Agent::copies, 1);
       return access(fill, region, /*writes=*/true, Agent::copies, false);
     }
-    // tile.take waits for what is copied. So the op leaves no access behind.
+    // tile.take waits for what is copied or put. So the op leaves no access behind.
     RaceState before = state;
     LogicalResult ordered = access(fill, region, /*writes=*/true, Agent::threads, ring.getTma());
     if (succeeded(ordered))
@@ -306,9 +307,13 @@ private:
       state = RaceState();
       if (failed(visitBlock(partition.getBody().front())))
         return failure();
-      for (const auto &[key, other] : state)
+      for (const auto &[key, other] : state) {
         if (other.isOutstanding)
           return conflict(partition, other, "a wait is missing");
+        // Another partition may fill the stage.
+        if (other.region.ring && makerOf(other.region.ring).getMbarriers())
+          return conflict(partition, other, "a release after it is missing");
+      }
       size_t before = others.size();
       WalkResult walked = partition.walk([&](Operation *inner) {
         for (const Access &each : accessesOf(inner))

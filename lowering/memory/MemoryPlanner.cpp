@@ -26,7 +26,7 @@ MemoryPlanner::MemoryPlanner(ProgramOp program, llvm::function_ref<bool(unsigned
         unstored.insert(arg);
   if (usesTmaLoads(program)) {
     for (auto ring : program.getBlock().getOps<MakeRingOp>())
-      ring.setTma(true);
+      ring.setTma(!isOfComputedTiles(ring));
     for (StoreOp store : findTmaStores(program))
       if (!unstored.contains(argOf(store.getRows())))
         store.setBulk(true);
@@ -167,6 +167,7 @@ void MemoryPlanner::visit(Operation *op) {
       .Case([&](StoreOp o) { visitStore(o); })
       .Case([&](MakeRingOp o) { visitMakeRing(o); })
       .Case([&](AcquireOp o) { visitAcquire(o); })
+      .Case([&](PutOp o) { visitPut(o); })
       .Case([&](TakeOp o) { visitTake(o); })
       .Case([&](ReleaseOp o) { visitRelease(o); })
       .Case([&](WarpSpecializeOp o) { visitPartitions(o); })
@@ -261,9 +262,20 @@ void MemoryPlanner::visitConvert(ConvertOp op) {
   makeInRegisters(op);
 }
 
-/// All threads read what each of them writes, so the result has a place of its own.
+/// The result takes the matrix's place where that is free then. Otherwise it has a place of its own,
+/// and threads copy what the op leaves as it is.
 void MemoryPlanner::visitInverses(Operation *op) {
-  Value result = op->getResult(0);
+  Value result = op->getResult(0), matrix = op->getOperand(0);
+  Tile &from = use(matrix);
+  if (llvm::is_contained(lastUses.lookup(op), matrix) && from.range.end && !carriedPlace(result) &&
+      !matrix.getDefiningOp<TakeOp>()) {
+    Tile place = from;
+    from.range = {};
+    setPlace(result, place.layout);
+    beforeWrite(place.range);
+    tiles[result] = {result.getType(), place.layout, place.range};
+    return;
+  }
   Tile to = sharedFor(result, layoutOf(result), /*isMatmulOperand=*/false);
   setPlace(result, to.layout);
   // The barriers of both stand before the op, so that none of them orders what it reads and writes.

@@ -129,6 +129,7 @@ private:
   // PlanRings.cpp: rings and partitions.
   void visitMakeRing(tile::MakeRingOp op);
   void visitAcquire(tile::AcquireOp op);
+  void visitPut(tile::PutOp op);
   void visitTake(tile::TakeOp op);
   void visitRelease(tile::ReleaseOp op);
   void arriveAtEmpty(tile::ReleaseOp op);

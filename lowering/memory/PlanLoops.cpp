@@ -20,7 +20,7 @@ static bool touchesShared(Operation *op) {
         // The item was taken before.
         if (auto take = dyn_cast<TakeOp>(inner); take && take.getHeld())
           return WalkResult::advance();
-        if (inPartition && isa<AcquireOp, FillOp, TakeOp, ReleaseOp>(inner))
+        if (inPartition && isa<AcquireOp, FillOp, PutOp, TakeOp, ReleaseOp>(inner))
           return WalkResult::advance();
         return isa<TileDialect, vector::VectorDialect>(inner->getDialect())
                    ? WalkResult::interrupt()

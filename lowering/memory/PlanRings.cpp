@@ -7,8 +7,8 @@
 //   take      wait for this thread's groups up to the item's; barrier
 //   release   noted, no code
 //
-// With mbarriers, the ops themselves wait and arrive. A release stands where no outstanding matmul
-// reads the stage any more.
+// With mbarriers, the ops themselves wait and arrive, and a put fences what it has stored. A release
+// stands where no outstanding matmul reads the stage any more.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/memory/MemoryPlanner.h"
@@ -30,16 +30,15 @@ void MemoryPlanner::visitMakeRing(MakeRingOp op) {
       ring.range.isMatmulOperand |=
           llvm::any_of(user->getResults(), [&](Value tile) { return isMatmulOperand(tile); });
   op.setPlace(ring.range.begin);
-  ring.hasMbarriers =
-      ring.usesTma || !program.getBlock().getOps<WarpSpecializeOp>().empty();
+  ring.hasMbarriers = ring.usesTma || hasPartitions(program);
   if (ring.hasMbarriers) {
     ring.mbarriers = memory.allocate(layout.mbarrierBytes());
     op.setMbarriers(ring.mbarriers.begin);
   }
   // Earlier tiles in this range may still be read.
   makeWritable(ring.range);
-  if (!ring.usesTma)
-    return;
+  if (!ring.usesTma || hasPartitions(program))
+    return; // the block meets where partitions begin
   makeWritable(ring.mbarriers);
   b.setInsertionPointAfter(op);
   // TMA must not overtake earlier stores of threads to this range.
@@ -51,8 +50,8 @@ void MemoryPlanner::visitMakeRing(MakeRingOp op) {
 /// Ends a ring after its last use. Its last copies may still be outstanding.
 void MemoryPlanner::endRing(Value value) {
   const Ring &ring = rings[value];
-  if (ring.hasMbarriers && !ring.usesTma)
-    return; // with warp specialisation, the program ends here
+  if (hasPartitions(program))
+    return; // the program ends here, and each partition has waited
   waitForCopies(0);
   memory.noteWrite(ring.range);
   memory.release(ring.range);
@@ -166,6 +165,12 @@ void MemoryPlanner::visitAcquire(AcquireOp op) {
     awaitReaders(ring.range);
 }
 
+void MemoryPlanner::visitPut(PutOp op) {
+  for (Value tile : op.getTiles())
+    use(tile);
+  beforeRead(readsOf(op));
+}
+
 void MemoryPlanner::visitTake(TakeOp op) {
   const Ring &ring = rings[op.getRing()];
   // An earlier take made a held item visible to all threads.
@@ -240,9 +245,11 @@ void MemoryPlanner::visitPartitions(WarpSpecializeOp op) {
   passBarrier();
   for (auto partition : op.getBody().getOps<PartitionOp>()) {
     memory.pending = {};
+    loadsSinceBarrier.clear();
     visitBlock(partition.getBody().front());
     b.setInsertionPointToEnd(&partition.getBody().front());
     awaitAll();
+    awaitBulkStores();
     // A thread must not exit with outstanding copies.
     if (partition.walk([](FillOp) { return WalkResult::interrupt(); }).wasInterrupted())
       waitForCopies(0);

@@ -26,7 +26,8 @@ namespace {
 /// The stores of one loop.
 class Deferrer {
 public:
-  explicit Deferrer(scf::ForOp loop) : loop(loop), b(loop), loc(loop.getLoc()) {}
+  Deferrer(scf::ForOp loop, bool always)
+      : loop(loop), always(always), b(loop), loc(loop.getLoc()) {}
 
   unsigned run() {
     findMatmuls();
@@ -45,7 +46,9 @@ private:
   /// Finds the first matmul that reads what this iteration stored to shared memory, and the last
   /// matmul.
   void findMatmuls() {
+    DotOp first;
     for (auto dot : loop.getBody()->getOps<DotOp>()) {
+      first = first ? first : dot;
       last = dot;
       if (!firstReader && llvm::any_of(dot->getOperands(), [&](Value operand) {
             auto stored = operand.getDefiningOp<ConvertOp>();
@@ -53,6 +56,8 @@ private:
           }))
         firstReader = dot;
     }
+    if (!firstReader && always)
+      firstReader = first;
   }
 
   /// Whether `store` writes rows of the program, after all matmuls, from a swizzled tile with no
@@ -99,6 +104,7 @@ private:
   }
 
   scf::ForOp loop;
+  bool always;
   OpBuilder b;
   Location loc;
   DotOp firstReader, last;
@@ -113,9 +119,9 @@ struct DeferStoresPass : ejk::impl::DeferStoresBase<DeferStoresPass> {
 };
 } // namespace
 
-unsigned ejk::deferStores(ProgramOp program) {
+unsigned ejk::deferStores(ProgramOp program, bool always) {
   unsigned count = 0;
   for (auto loop : llvm::make_early_inc_range(program.getBlock().getOps<scf::ForOp>()))
-    count += Deferrer(loop).run();
+    count += Deferrer(loop, always).run();
   return count;
 }

@@ -7,8 +7,9 @@
 namespace ejk {
 
 /// Moves stores after the last matmul of `program`'s loops into the next iteration, after a matmul
-/// that has a barrier anyway. Returns the number of stores moved.
-unsigned deferStores(tile::ProgramOp program);
+/// that has a barrier anyway; with `always`, after the first one where none has. Returns the number of
+/// stores moved.
+unsigned deferStores(tile::ProgramOp program, bool always = false);
 
 } // namespace ejk
 

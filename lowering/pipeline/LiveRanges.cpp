@@ -351,3 +351,75 @@ void ejk::rematerialise(Block &block) {
     op->moveBefore(uses.front()->getOwner());
   }
 }
+
+/// Whether `op` reads a vector of a ring and nothing else, so that it can run once that is taken.
+static bool broadcastsTaken(Operation *op) {
+  return isa<BroadcastOp>(op) && op->getOperand(0).getDefiningOp<TakeOp>();
+}
+
+/// Whether elementwise ops make an operand of `op` of `tile`.
+static bool isMadeOf(Operation *op, Value tile) {
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    Operation *maker = operand.getDefiningOp();
+    return operand == tile || (maker && OpTrait::hasElementwiseMappableTraits(maker) &&
+                               maker->getBlock() == op->getBlock() && isMadeOf(maker, tile));
+  });
+}
+
+void ejk::useResultsEarly(Block &block) {
+  for (DotOp dot : llvm::to_vector(block.getOps<DotOp>())) {
+    bool isContinued = llvm::any_of(dot->getUsers(), [&](Operation *user) {
+      auto next = dyn_cast<DotOp>(user);
+      return next && next.getAcc() == dot.getResult();
+    });
+    Operation *next = dot->getNextNode();
+    bool endsRun = !isa_and_nonnull<DotOp>(next);
+    while (next && !isa<DotOp>(next))
+      next = next->getNextNode();
+    bool isWaitedFor = next && isMadeOf(next, dot.getResult());
+    bool holdsOperand = endsRun && registersOf(dot.getAcc()) == 0 &&
+                        (registersOf(dot.getLhs()) || registersOf(dot.getRhs()));
+    if (isContinued || !(isWaitedFor || holdsOperand))
+      continue;
+    llvm::DenseSet<Operation *> moved;
+    Operation *last = dot;
+    auto move = [&](Operation *op) {
+      op->moveAfter(last);
+      moved.insert(op);
+      last = op;
+    };
+    auto isThere = [&](Value value) {
+      Operation *maker = value.getDefiningOp();
+      return !maker || maker->getBlock() != &block || maker->isBeforeInBlock(last) || maker == last;
+    };
+    SmallVector<Operation *> later;
+    for (Operation *op = dot->getNextNode(); op; op = op->getNextNode())
+      later.push_back(op);
+    for (Operation *op : later) {
+      bool isOfResult = llvm::any_of(op->getOperands(), [&](Value operand) {
+        return operand == dot.getResult() || moved.contains(operand.getDefiningOp());
+      });
+      if (!isOfResult || !OpTrait::hasElementwiseMappableTraits(op) || op->getNumResults() != 1)
+        continue;
+      SmallVector<Operation *> before;
+      bool canMove = llvm::all_of(op->getOperands(), [&](Value operand) {
+        Operation *maker = operand.getDefiningOp();
+        if (isThere(operand))
+          return true;
+        if (!broadcastsTaken(maker))
+          return false;
+        before.push_back(maker);
+        return true;
+      });
+      if (!canMove)
+        continue;
+      for (Operation *maker : before) {
+        auto take = maker->getOperand(0).getDefiningOp<TakeOp>();
+        if (!isThere(maker->getOperand(0)))
+          move(take);
+        move(maker);
+      }
+      move(op);
+    }
+  }
+}

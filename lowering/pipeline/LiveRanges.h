@@ -47,6 +47,11 @@ void reloadOperands(mlir::Block &block);
 /// stores to memory, rounding. For blocks whose ops otherwise keep the program's order.
 void endRangesEarly(mlir::Block &block);
 
+/// Where the next matmul waits for a matmul's result, moves all elementwise ops on that result before
+/// the next matmul, so that its registers are free then. The same after matmuls that read a tile in
+/// registers: they hold it until they are waited for.
+void useResultsEarly(mlir::Block &block);
+
 /// Rematerialises elementwise ops on the exact path for each use, if their operands can wait or are
 /// live anyway.
 void rematerialise(mlir::Block &block);

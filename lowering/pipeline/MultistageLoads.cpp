@@ -74,8 +74,13 @@ public:
   void run() {
     SmallVector<Type> tiles =
         llvm::map_to_vector(loads, [](LoadOp load) -> Type { return load.getType(); });
-    ring = MakeRingOp::create(b, loc, RingType::get(b.getContext(), stages, tiles),
-                              /*tma=*/false, /*place=*/IntegerAttr(), /*mbarriers=*/IntegerAttr());
+    {
+      OpBuilder::InsertionGuard guard(b);
+      if (auto partitions = loop->getParentOfType<WarpSpecializeOp>())
+        b.setInsertionPoint(partitions);
+      ring = MakeRingOp::create(b, loc, RingType::get(b.getContext(), stages, tiles), /*tma=*/false,
+                                /*place=*/IntegerAttr(), /*mbarriers=*/IntegerAttr());
+    }
     int64_t distance = std::max<int64_t>(stages - 1, 1);
     for (int64_t item = 0; item < distance; ++item)
       fill(ahead(loop.getLowerBound(), item));
@@ -336,7 +341,11 @@ static void reloadOnExactPaths(LoadOp load) {
 
 StagedLoads ejk::multistageLoads(ProgramOp program, unsigned stages, bool apart, bool wide) {
   StagedLoads result;
-  for (auto loop : llvm::make_early_inc_range(program.getBlock().getOps<scf::ForOp>())) {
+  SmallVector<scf::ForOp> loops(program.getBlock().getOps<scf::ForOp>());
+  for (auto partitions : program.getBlock().getOps<WarpSpecializeOp>())
+    for (auto partition : partitions.getBody().getOps<PartitionOp>())
+      llvm::append_range(loops, partition.getBody().getOps<scf::ForOp>());
+  for (scf::ForOp loop : loops) {
     SmallVector<LoadOp> early, late;
     for (auto load : loop.getBody()->getOps<LoadOp>())
       if (!wide && isWide(load)) {

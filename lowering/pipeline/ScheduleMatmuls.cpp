@@ -332,10 +332,16 @@ private:
     return best;
   }
 
-  /// Whether `op` is a matmul for whose new accumulators there are too few registers.
+  /// Whether `op` is a matmul for whose new accumulators there are too few registers. One that is the
+  /// last use of an operand in as many registers takes no more of them, so that waiting saves none.
   bool lacksRegisters(Operation *op) const {
     auto dot = dyn_cast<DotOp>(op);
-    return dot && registersOf(dot.getAcc()) == 0 && registers + registersOf(dot.getResult()) > most;
+    if (!dot || registersOf(dot.getAcc()) != 0)
+      return false;
+    int64_t more = registersOf(dot.getResult());
+    for (Value value : usedBy.lookup(op))
+      more -= usesLeft.lookup(value) == 1 ? registersOf(value) : 0;
+    return more > 0 && registers + more > most;
   }
 
   void issue(Operation *op) {

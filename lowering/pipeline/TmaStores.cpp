@@ -25,7 +25,7 @@ static bool storesOnce(StoreOp store) {
   auto loop = store->getParentOfType<scf::ForOp>();
   if (!loop)
     return true;
-  if (!isa<ProgramOp>(loop->getParentOp()))
+  if (!isa<ProgramOp, PartitionOp>(loop->getParentOp()))
     return false;
   // A store that is deferred by one iteration. The first iteration must store past the end.
   Value first = store.getFirst();

@@ -4,6 +4,7 @@
 #include "lowering/pipeline/MultistageLoads.h"
 #include "dialect/tile/Branch.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -17,6 +18,15 @@ TakeOp ejk::takeOf(MakeRingOp ring) {
     if (auto take = dyn_cast<TakeOp>(user))
       return take;
   return {};
+}
+
+bool ejk::isOfComputedTiles(MakeRingOp ring) {
+  return llvm::none_of(ring->getUsers(), llvm::IsaPred<FillOp>);
+}
+
+WarpSpecializeOp ejk::partitionsOf(ProgramOp program) {
+  auto partitions = program.getBlock().getOps<WarpSpecializeOp>();
+  return partitions.empty() ? WarpSpecializeOp() : *partitions.begin();
 }
 
 Value ejk::argOf(Value rows) {
@@ -72,9 +82,9 @@ std::pair<int64_t, int64_t> ejk::tmaTileShape(Type tile) {
 /// them. They are then too busy to issue copies, which TMA takes from them. Where matmuls read
 /// almost all tiles from shared memory, threads have the time, and the one warp that issues TMA's
 /// copies arrives late at the barrier that the others wait at.
-static bool readsTiles(ProgramOp program) {
+static bool readsTiles(ArrayRef<MakeRingOp> rings) {
   unsigned all = 0, read = 0;
-  for (auto ring : program.getBlock().getOps<MakeRingOp>()) {
+  for (MakeRingOp ring : rings) {
     ArrayRef<Type> tiles = ring.getRing().getType().getTiles();
     for (unsigned i = 0; i < tiles.size(); ++i) {
       if (isVectorTile(tiles[i]))
@@ -126,14 +136,12 @@ static bool takesAhead(scf::ForOp loop, MakeRingOp ring, int64_t ahead) {
          llvm::any_of(*loop.getBody(), takesInBoth);
 }
 
-std::optional<TakenItems> ejk::takenOf(MakeRingOp ring) {
-  scf::ForOp loop;
+/// The items that `takes`, of one partition or a program without, take; the loop in `loop`.
+static std::optional<TakenItems> takenBy(MakeRingOp ring, ArrayRef<TakeOp> takes,
+                                         scf::ForOp &loop) {
   int64_t most = 0;
   llvm::DenseSet<int64_t> inFront;
-  for (Operation *user : ring->getUsers()) {
-    auto take = dyn_cast<TakeOp>(user);
-    if (!take)
-      continue;
+  for (TakeOp take : takes) {
     APInt number;
     auto parent = take->getParentOfType<scf::ForOp>();
     if (!parent && matchPattern(take.getItem(), m_ConstantInt(&number)))
@@ -146,7 +154,7 @@ std::optional<TakenItems> ejk::takenOf(MakeRingOp ring) {
     loop = parent;
     most = std::max(most, *ahead);
   }
-  if (!loop || !isa<ProgramOp>(loop->getParentOp()) ||
+  if (!loop || !isa<ProgramOp, PartitionOp>(loop->getParentOp()) ||
       !matchPattern(loop.getLowerBound(), m_Zero()) || !matchPattern(loop.getStep(), m_One()) ||
       !takesAhead(loop, ring, most))
     return {};
@@ -154,21 +162,56 @@ std::optional<TakenItems> ejk::takenOf(MakeRingOp ring) {
   if (int64_t(inFront.size()) != most ||
       !llvm::all_of(llvm::seq<int64_t>(0, most), [&](int64_t i) { return inFront.contains(i); }))
     return {};
-  Operation *made = loop.getUpperBound().getDefiningOp();
+  return TakenItems{loop.getUpperBound(), most};
+}
+
+std::optional<TakenItems> ejk::takenOf(MakeRingOp ring) {
+  llvm::MapVector<Operation *, SmallVector<TakeOp>> takers;
+  for (Operation *user : ring->getUsers())
+    if (auto take = dyn_cast<TakeOp>(user))
+      takers[take->getParentOfType<PartitionOp>()].push_back(take);
   SmallVector<FillOp> fills = fillsOf(ring);
+  if (takers.empty() || fills.empty())
+    return {};
+  // All takers take the same items. The fills follow the loop of their own partition.
+  std::optional<TakenItems> taken;
+  scf::ForOp loop;
+  for (auto &[partition, takes] : takers) {
+    scf::ForOp own;
+    std::optional<TakenItems> items = takenBy(ring, takes, own);
+    if (!items || (taken && (taken->count != items->count || taken->more != items->more)))
+      return {};
+    taken = items;
+    if (partition == fills.front()->getParentOfType<PartitionOp>().getOperation())
+      loop = own;
+  }
+  if (!loop)
+    return {};
+  Operation *made = loop.getUpperBound().getDefiningOp();
   bool isBeforeAll = llvm::all_of(fills, [&](FillOp fill) {
     Operation *within = made ? made->getBlock()->findAncestorOpInBlock(*fill) : nullptr;
     return fillsKnown(fill, loop) && (!made || (within && made->isBeforeInBlock(within)));
   });
-  if (fills.empty() || !isBeforeAll)
+  if (!isBeforeAll)
     return {};
-  return TakenItems{loop.getUpperBound(), most};
+  return taken;
 }
 
 bool ejk::usesTmaLoads(ProgramOp program) {
-  auto rings = llvm::to_vector(program.getBlock().getOps<MakeRingOp>());
-  if (!program->hasAttr(kWarpgroupsAttr) || rings.empty() ||
-      !program.getBlock().getOps<WarpSpecializeOp>().empty() || !readsTiles(program))
+  SmallVector<MakeRingOp> rings;
+  for (auto ring : program.getBlock().getOps<MakeRingOp>())
+    if (!isOfComputedTiles(ring))
+      rings.push_back(ring);
+  // A producer's warps copy by themselves.
+  bool hasProducer = llvm::any_of(rings, [](MakeRingOp ring) {
+    return llvm::any_of(fillsOf(ring), [&](FillOp fill) {
+      auto partition = fill->getParentOfType<PartitionOp>();
+      return partition && llvm::none_of(ring->getUsers(), [&](Operation *user) {
+        return isa<TakeOp>(user) && partition->isAncestor(user);
+      });
+    });
+  });
+  if (!program->hasAttr(kWarpgroupsAttr) || rings.empty() || hasProducer || !readsTiles(rings))
     return false;
   auto isFilledByTma = [&](FillOp fill, TakeOp take) {
     return llvm::all_of(llvm::seq<unsigned>(0, fill.getRows().size()), [&](unsigned i) {

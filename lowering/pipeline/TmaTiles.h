@@ -16,6 +16,12 @@ tile::TakeOp takeOf(tile::MakeRingOp ring);
 /// The fills of `ring`.
 llvm::SmallVector<tile::FillOp> fillsOf(tile::MakeRingOp ring);
 
+/// Whether nothing is copied to `ring`: `tile.put` fills it.
+bool isOfComputedTiles(tile::MakeRingOp ring);
+/// The partitions of `program`; null if it has none.
+tile::WarpSpecializeOp partitionsOf(tile::ProgramOp program);
+inline bool hasPartitions(tile::ProgramOp program) { return bool(partitionsOf(program)); }
+
 /// The program argument that `rows` belong to.
 mlir::Value argOf(mlir::Value rows);
 
@@ -32,7 +38,7 @@ bool hasPartialBlocks(mlir::Value rows, mlir::Value channel, mlir::VectorType ty
 /// The size of a whole tile: its rows, and its 64-column blocks.
 std::pair<int64_t, int64_t> tmaTileShape(mlir::Type tile);
 
-/// The number of items of a ring that are taken: the trip count of a loop, plus `more`.
+/// The number of items of a ring that each taker takes: the trip count of a loop, plus `more`.
 struct TakenItems {
   mlir::Value count;
   int64_t more;

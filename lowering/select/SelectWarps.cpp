@@ -32,7 +32,7 @@ struct SelectWarpsPass : ejk::impl::SelectWarpsBase<SelectWarpsPass> {
 private:
   LogicalResult layOut(ProgramOp program) {
     OwningOpRef<ProgramOp> before = cast<ProgramOp>(program->clone());
-    if (failed(layOut(program, /*fewestWarps=*/0)))
+    if (failed(layOut(program, /*warps=*/0)))
       return failure();
     if (!program->hasAttr(kWarpgroupsAttr) || warpsOf(program) != cost::kFewWarps)
       return success();
@@ -44,11 +44,11 @@ private:
     return layOut(program, cost::kManyWarps);
   }
 
-  LogicalResult layOut(ProgramOp program, unsigned fewestWarps) {
+  LogicalResult layOut(ProgramOp program, unsigned warps) {
     OpPassManager passes(ProgramOp::getOperationName());
     AssignTileLayoutsOptions layouts;
     layouts.arch = arch;
-    layouts.fewestWarps = fewestWarps;
+    layouts.warps = warps;
     passes.addPass(createAssignTileLayouts(layouts));
     passes.addPass(createScheduleMatmuls());
     return runPipeline(passes, program);

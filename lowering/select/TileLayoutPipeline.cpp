@@ -8,7 +8,7 @@
 using namespace mlir;
 
 void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch, bool roundExponentials,
-                                  int64_t twoTermStates) {
+                                  int64_t twoTermStates, bool partitionWarps) {
   // An unknown name is an error of the passes that take it.
   const ejk::Target *target = ejk::findTarget(arch);
   bool hasWgmma = target && target->hasWgmma;
@@ -29,6 +29,11 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch, bool roundE
   SplitOperandsOptions split;
   split.twoTermStates = twoTermStates;
   pm.addPass(createSplitOperands(split));
+  if (partitionWarps) {
+    PartitionWarpsOptions partition;
+    partition.arch = arch.str();
+    pm.addPass(createPartitionWarps(partition));
+  }
   SelectWarpsOptions warps;
   warps.arch = arch.str();
   pm.addPass(createSelectWarps(warps));

@@ -35,6 +35,10 @@ unsigned cost::warpsFor(int64_t elements, bool isBusy) {
                                                                                 : kFewWarps;
 }
 
+bool cost::fitsPartitions(int64_t ofFront, int64_t ofState) {
+  return ofFront <= 144 && ofState <= 176;
+}
+
 bool cost::fitFewWarps(int64_t ofTiles) { return ofTiles <= kThreadRegisters; }
 
 bool cost::fitsRegisters(int64_t ofTiles, const ProgramShape &shape) {

@@ -188,6 +188,17 @@ constexpr int64_t kTileRegistersOfDerivative = 320;
 /// and 344 nothing was measured.
 bool fitFewWarps(int64_t ofTiles);
 
+/// The warps that compute what does not depend on the state, where they are warps of their own, and the
+/// registers of their threads; the state's threads have the rest, 192. H200, a delta rule with a gate per
+/// head, B=4,T=4096,H=64: 0.64, 0.61, 0.58 and 0.71 ms with 104, 112, 120 and 128, 0.68 ms without such
+/// warps.
+constexpr unsigned kFrontWarps = 4, kFrontRegisters = 120;
+/// Whether both sides have registers, if their tiles take so many of them at one time
+/// (registersOfLiveTiles). H200, that delta rule: 56 bytes are spilled with 78 and 176, and it takes 0.85 of
+/// the time; in the derivative's first pass 52 with 138 and 144, 0.99 of the time of the derivative; where
+/// the forward saves states 504 with 94 and 208, 1.16 of the time.
+bool fitsPartitions(int64_t ofFront, int64_t ofState);
+
 /// A program, as the estimate of its registers sees it.
 struct ProgramShape {
   /// Whether warpgroups multiply with `wgmma`, or single warps with `mma.sync`.

@@ -8,7 +8,7 @@
 #include "tools/common/Choice.h"
 
 namespace ejk {
-/// --schedule, --fuse, --save-states, --warp-specialize, --round-computed-operands,
+/// --schedule, --fuse, --save-states, --warp-specialize, --partition-warps, --round-computed-operands,
 /// --round-exponentials, --two-term-states, --two-terms and --f32-matmuls, of tools that compile.
 class ScheduleFlag {
 public:
@@ -38,6 +38,10 @@ public:
             "warp-specialize", llvm::cl::cat(category),
             llvm::cl::desc("Chunk by chunk, have other warps copy rows than compute, "
                            "from sm_90 on")),
+        partitionWarpsFlag(
+            "partition-warps", llvm::cl::cat(category), llvm::cl::init(true),
+            llvm::cl::desc("Chunk by chunk, compute what does not depend on the state in warps "
+                           "of their own, on sm_90a (the default)")),
         roundComputedFlag(
             "round-computed-operands", llvm::cl::cat(category), llvm::cl::init(true),
             llvm::cl::desc("Chunk by chunk, round keys, values, queries and cotangents that are "
@@ -93,6 +97,7 @@ public:
   }
   bool wasToldToSave() const { return saveStatesFlag && saveStatesFlag.getNumOccurrences(); }
   bool warpSpecialize() const { return warpSpecializeFlag; }
+  bool partitionWarps() const { return partitionWarpsFlag; }
   bool roundComputed() const { return roundComputedFlag; }
   bool roundExponentials() const { return roundExponentialsFlag; }
   int64_t twoTermStates() const { return twoTermStatesFlag; }
@@ -101,7 +106,7 @@ public:
 
 private:
   Choice<Schedule> schedule;
-  llvm::cl::opt<bool> fuseWalks, saveStatesFlag, warpSpecializeFlag, roundComputedFlag,
+  llvm::cl::opt<bool> fuseWalks, saveStatesFlag, warpSpecializeFlag, partitionWarpsFlag, roundComputedFlag,
       roundExponentialsFlag;
   llvm::cl::opt<int64_t> twoTermStatesFlag;
   Choice<TwoTerms> twoTermsFlag;

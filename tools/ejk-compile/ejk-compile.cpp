@@ -142,6 +142,7 @@ int main(int argc, char **argv) {
   options.twoTermStates = schedule.twoTermStates();
   options.twoTerms = schedule.twoTerms();
   options.warpSpecialize = schedule.warpSpecialize();
+  options.partitionWarps = schedule.partitionWarps();
   FailureOr<std::string> result = ejk::compile(*module, emit, options);
   if (failed(result))
     return 1;

@@ -221,6 +221,7 @@ static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::stri
   options.twoTermStates = schedule.twoTermStates();
   options.twoTerms = schedule.twoTerms();
   options.warpSpecialize = schedule.warpSpecialize();
+  options.partitionWarps = schedule.partitionWarps();
   return ejk::compile(*copy, Stage::package, options);
 }
 
