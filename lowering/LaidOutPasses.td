@@ -481,9 +481,9 @@ def PartitionWarps : Pass<"ejk-partition-warps"> {
     What: divides a program whose chunks solve a triangular system into two partitions. `front` computes
     what a chunk has of its rows alone: scores, decays, the system and its inverse. It runs ahead, and
     passes its matrices through a ring of two stages (`tile.put`). `state` does the rest: what reads the
-    carried state, or changes it. Each is laid out, ordered and software-pipelined as a program
-    (`ejk-split-by-state`, `ejk-assign-tile-layouts`, `ejk-schedule-matmuls`, `ejk-select-stages`),
-    and loads the rows that it needs through a ring of its own. Results do not change.
+    carried state, or changes it. Each is laid out, ordered and software-pipelined as a program of its own.
+    Both take the rows from one ring. Vectors that scale a matrix one after the other are multiplied with
+    each other first, so that results change by an f32 rounding; otherwise they do not.
 
     Why: the chunks of a sequence follow one another, so their latency is a kernel's time. Half of a
     delta rule's chunk does not depend on the state, and leaves the chain; meanwhile tensor cores work

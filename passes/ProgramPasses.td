@@ -330,47 +330,4 @@ def ScaleAfterDot : Pass<"ejk-scale-after-dot"> {
   let statistics = [Statistic<"numScaled", "scaled", "matmuls whose result is scaled">];
 }
 
-def SplitByState : Pass<"ejk-split-by-state"> {
-  let summary = "divide a program into what needs its state and what does not";
-  let description = [{
-    What: divides a program with one loop over chunks into two. The first computes the matrices that a
-    chunk has of its rows alone, such as scores and the inverse of a delta rule's system, and stores them
-    as rows of a tensor: row t has row t of the matrix of its chunk. The second loads them, and does what
-    reads or changes the carried state. Vectors go the same way. What is cheap, such as widening rows, is
-    computed in both. Vectors that scale a matrix one after the other are multiplied with each other first,
-    so that results change by an f32 rounding; otherwise they do not.
-
-    Why: only the second has to go through the chunks one after the other. `ejk-partition-warps` runs
-    both in one block.
-
-    Programs stay as they are whose loop carries no matrix, or that compute fewer than two matmuls of
-    rows alone.
-
-    Before:
-    ```mlir
-    %o = tile.program chunk 64 … outputs(tensor<?x?x?x64xbf16>) {
-      …
-      %end = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start) -> (vector<64x64xf32>) {
-        %p = tile.dot %q, %k transposed, %zero : …
-        %pb = arith.truncf %p : …
-        %o = tile.dot %pb, %v, %read : …
-        …
-    ```
-    After:
-    ```mlir
-    %p = tile.program chunk 64 … outputs(tensor<?x?x?x64xbf16>) {
-      scf.for %c = %c0 to %n step %c1 {
-        …
-        tile.store %pb, %pr[%first, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
-    …
-    %o = tile.program chunk 64 … sequences(…, %p : …) outputs(tensor<?x?x?x64xbf16>) {
-      %end = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start) -> (vector<64x64xf32>) {
-        %pb = tile.load %pr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
-        …
-    ```
-  }];
-  let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::scf::SCFDialect"];
-  let statistics = [Statistic<"numSplit", "split", "programs divided">];
-}
-
 #endif // EJK_PASSES_PROGRAM_PROGRAMPASSES_TD

@@ -13,14 +13,8 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "passes/Passes.h"
 #include "passes/program/SimplifyProgram.h"
 #include "llvm/ADT/SetVector.h"
-
-namespace ejk {
-#define GEN_PASS_DEF_SPLITBYSTATE
-#include "passes/Passes.h.inc"
-} // namespace ejk
 
 using namespace mlir;
 using namespace ejk;
@@ -293,19 +287,6 @@ private:
   SmallVector<Type> tensors;
   unsigned matmuls = 0;
   Value first;
-};
-
-struct SplitByStatePass : ejk::impl::SplitByStateBase<SplitByStatePass> {
-  void runOnOperation() override {
-    SmallVector<ProgramOp> programs;
-    getOperation()->walk([&](ProgramOp program) { programs.push_back(program); });
-    for (ProgramOp program : programs)
-      if (std::optional<ProgramsByState> parts = splitByState(program)) {
-        program->replaceAllUsesWith(parts->state);
-        program.erase();
-        ++numSplit;
-      }
-  }
 };
 } // namespace
 

@@ -8,7 +8,9 @@
 
 namespace ejk {
 
-/// A program in two. `front` stores matrices as outputs, which are the last sequences of `state`.
+/// A program in two. `front` computes what a chunk has of its rows alone, and stores what `state` uses of it
+/// as outputs, which are the last sequences of `state`. The two stand for partitions of one program
+/// (ejk-partition-warps): a partition hands over whole tiles, but a tensor has no rows past a sequence's end.
 struct ProgramsByState {
   tile::ProgramOp front, state;
   /// The sequences of the whole program that the front has, in its order.
@@ -18,8 +20,9 @@ struct ProgramsByState {
 /// The loop over chunks of `program` if it has one loop alone, otherwise null.
 mlir::scf::ForOp loopOverChunks(tile::ProgramOp program);
 
-/// Creates both programs before `program`, which stays. Nothing where a chunk has less than two
-/// matmuls of its rows alone, or none that its state waits for.
+/// Creates both programs before `program`, which stays, but for vectors that scale a matrix one after the
+/// other: they are multiplied with each other first. Nothing where a chunk has less than two matmuls of its
+/// rows alone, or none that its state waits for.
 std::optional<ProgramsByState> splitByState(tile::ProgramOp program);
 
 } // namespace ejk
