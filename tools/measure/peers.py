@@ -1,14 +1,10 @@
 """flash-linear-attention's kernels at the shapes of the tables."""
-import contextlib
 import os
-import signal
 import statistics
-import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
+from measure import tuning
 from measure.cases import NAMES, chosen
 from measure.report import report
 
@@ -70,20 +66,9 @@ def peer_calls(args):
 def tune_share(args):
     """Has Triton compile every N-th choice of each of the peer's kernels, for the process that times
     them to find, and leaves a file for each case that it is done with."""
-    import triton.testing
-    from triton.runtime.autotuner import Autotuner
     index, count, folder = args.share.split("/", 2)
-    index, count = int(index), int(count)
-    prune = Autotuner.prune_configs
-
-    def prune_to_share(self, keywords):
-        configs = prune(self, keywords)
-        return configs[index::count] or configs[:1]
-
-    def run_once(call, **_):
-        call()
-        return [1.0, 1.0, 1.0]
-    Autotuner.prune_configs, triton.testing.do_bench = prune_to_share, run_once
+    tuning.limit(0, int(index), int(count))
+    tuning.once()
     for number, (_, forward, gradients) in enumerate(peer_calls(args)):
         try:
             forward()
@@ -94,53 +79,14 @@ def tune_share(args):
         Path(folder, f"{number}.{index}").touch()
 
 
-class Tuners:
-    """The processes that compile the peer's choices, a share each, case after case. They use another
-    GPU than the one that is timed, where there is one, and are stopped while kernels are timed."""
-
-    def __init__(self, args):
-        import torch
-        self.folder = tempfile.TemporaryDirectory()
-        command = [sys.executable, sys.argv[0], "peers", f"--only={args.only}", "-o", os.devnull]
-        environment = dict(os.environ)
-        if torch.cuda.device_count() > 1:
-            environment["CUDA_VISIBLE_DEVICES"] = str(torch.cuda.device_count() - 1)
-        self.processes = [subprocess.Popen([*command, f"--share={i}/{args.jobs}/{self.folder.name}"],
-                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                           env=environment) for i in range(args.jobs)]
-
-    def running(self):
-        return [(i, process) for i, process in enumerate(self.processes) if process.poll() is None]
-
-    def wait(self, number):
-        """Until no process has choices of this case left to compile."""
-        while any(not Path(self.folder.name, f"{number}.{i}").exists() for i, _ in self.running()):
-            time.sleep(0.05)
-
-    @contextlib.contextmanager
-    def stopped(self):
-        running = self.running()
-        for _, process in running:
-            process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            for _, process in running:
-                process.send_signal(signal.SIGCONT)
-
-
 def peers(args):
     """flash-linear-attention at the shapes of the tables: forward, and forward with all gradients.
     Triton compiles its choices one after another; args.jobs processes do so beforehand."""
     if args.share:
         return tune_share(args)
-    import functools
-
     import torch
-    import triton.testing
-    tuners = Tuners(args)
-    # A choice takes 0.1 s by default, and there are some thousand.
-    triton.testing.do_bench = functools.partial(triton.testing.do_bench, warmup=5, rep=25)
+    tuners = tuning.Tuners([sys.argv[0], "peers", f"--only={args.only}", "-o", os.devnull], args.jobs, args.jobs)
+    tuning.limit(0)
 
     def measured(function):
         for _ in range(3):  # the first one tunes
