@@ -282,6 +282,7 @@ def tune_share(args):
     index, count, folder = args.share.split("/", 2)
     tasks = [(number, lane) for number in range(len(pieces(args))) for lane in range(args.choices)]
     prune = None
+    torch.cuda.set_per_process_memory_fraction(0.6 / int(count))  # the rest is for what is timed
     for task in range(int(index), len(tasks), int(count)):
         number, lane = tasks[task]
         prune = tuning.limit(args.choices, lane, args.choices, prune)
@@ -297,8 +298,8 @@ def tune_share(args):
                             calls.both(tensors["do"])
                 except Exception:  # peer() reports it
                     pass
-        calls = tensors = None
-        torch.cuda.empty_cache()
+                calls = tensors = None
+                torch.cuda.empty_cache()
         Path(folder, f"{number}.{lane}").touch()
 
 
