@@ -288,11 +288,11 @@ def tune_share(args):
         prune = tuning.limit(args.choices, lane, args.choices, prune)
         tuning.once()
         for case in list(pieces(args).values())[number]:
-            for who in args.peers:
+            for who in set(args.peers) & set(TUNED):
                 try:
                     tensors = draw(torch, shortened(case))
-                    calls = PEERS[who](torch, case, tensors) if who in TUNED else None
-                    if calls and calls.tuned:
+                    calls = PEERS[who](torch, case, tensors)
+                    if calls:
                         calls.forward()
                         if case.package.vjp:
                             calls.both(tensors["do"])
