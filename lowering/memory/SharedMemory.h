@@ -39,6 +39,10 @@ public:
     bool isOld = false;
     bool overlaps(const Range &other) const { return begin < other.end && other.begin < end; }
     bool contains(const Range &other) const { return begin <= other.begin && other.end <= end; }
+    bool operator==(const Range &other) const {
+      return begin == other.begin && end == other.end &&
+             isMatmulOperand == other.isMatmulOperand && isOld == other.isOld;
+    }
   };
   /// A bulk store that may not have read its source yet. A barrier alone does not complete it.
   struct BulkStore {
@@ -61,7 +65,9 @@ public:
       auto append = [&](llvm::SmallVector<Range> &ranges, llvm::ArrayRef<Range> more) {
         for (Range range : more) {
           range.isOld |= isOld && range.end - range.begin <= kVectorBytes;
-          ranges.push_back(range);
+          // Loops with many double buffers add the same ranges again and again.
+          if (!llvm::is_contained(ranges, range))
+            ranges.push_back(range);
         }
       };
       append(reads, other.reads);

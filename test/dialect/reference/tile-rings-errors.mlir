@@ -469,3 +469,67 @@ func.func @overwrite_of_roles() {
   check.expect_equal %o, %q : tensor<1x64x1xf32>
   return
 }
+
+// -----
+
+// A put without an acquire, and one partition of two that does not release.
+func.func @put_early() {
+  %q = check.random normal seed 1 : tensor<1x64x1xf32>
+  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<1x64x1xf32>) outputs(tensor<1x64x1xf32>) {
+  ^bb0(%qr: !tile.rows<f32>, %or: !tile.rows<f32>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %x = tile.load %qr[%c0, %c0] : !tile.rows<f32> -> vector<16xf32>
+    %ring = tile.make_ring : !tile.ring<1 of vector<16xf32>>
+    // expected-error @below {{fills item 0, which was not acquired}}
+    tile.put %ring[%c0] of (%x) : !tile.ring<1 of vector<16xf32>>, vector<16xf32>
+    %y = tile.take %ring[%c0] : !tile.ring<1 of vector<16xf32>> -> vector<16xf32>
+    tile.store %y, %or[%c0, %c0] : vector<16xf32>, !tile.rows<f32>
+    tile.end
+  }
+  check.expect_equal %o, %q : tensor<1x64x1xf32>
+  return
+}
+
+// -----
+
+// Of two takers, one keeps the item: its stage is never free.
+func.func @one_keeps() {
+  %q = check.random normal seed 1 : tensor<1x32x1xf32>
+  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<1x32x1xf32>) outputs(tensor<1x32x1xf32>) {
+  ^bb0(%qr: !tile.rows<f32>, %or: !tile.rows<f32>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %c16 = arith.constant 16 : index
+    %ring = tile.make_ring : !tile.ring<1 of vector<16xf32>>
+    // expected-error @below {{deadlock: no partition can go on}}
+    tile.warp_specialize {
+      tile.partition "front" warps 1 {
+        scf.for %i = %c0 to %c2 step %c1 {
+          %first = arith.muli %i, %c16 : index
+          %x = tile.load %qr[%first, %c0] : !tile.rows<f32> -> vector<16xf32>
+          // expected-note @below {{partition 'front' waits here for the release of item 0}}
+          tile.acquire %ring[%i] : !tile.ring<1 of vector<16xf32>>
+          tile.put %ring[%i] of (%x) : !tile.ring<1 of vector<16xf32>>, vector<16xf32>
+        }
+      }
+      tile.partition "state" warps 1 {
+        scf.for %i = %c0 to %c2 step %c1 {
+          %first = arith.muli %i, %c16 : index
+          // expected-note @below {{partition 'state' waits here for item 1 to be filled}}
+          %y = tile.take %ring[%i] : !tile.ring<1 of vector<16xf32>> -> vector<16xf32>
+          tile.store %y, %or[%first, %c0] : vector<16xf32>, !tile.rows<f32>
+          tile.release %ring[%i] : !tile.ring<1 of vector<16xf32>>
+        }
+      }
+      tile.partition "other" warps 1 {
+        %z = tile.take %ring[%c0] : !tile.ring<1 of vector<16xf32>> -> vector<16xf32>
+      }
+    }
+    tile.end
+  }
+  check.expect_equal %o, %q : tensor<1x32x1xf32>
+  return
+}

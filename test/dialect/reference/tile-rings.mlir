@@ -100,3 +100,50 @@ func.func @partitions() {
   check.expect_equal %o#1, %g : tensor<2x70x2xf32>
   return
 }
+
+// Two partitions take what a third one puts, in its order.
+func.func @put() {
+  %q = check.random normal seed 1 : tensor<1x64x1xf32>
+  %twice = arith.addf %q, %q : tensor<1x64x1xf32>
+  %o:2 = tile.program chunk 16 slices 1 sequences(%q : tensor<1x64x1xf32>)
+      outputs(tensor<1x64x1xf32>, tensor<1x64x1xf32>) {
+  ^bb0(%qr: !tile.rows<f32>, %or: !tile.rows<f32>, %pr: !tile.rows<f32>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c4 = arith.constant 4 : index
+    %c16 = arith.constant 16 : index
+    %ring = tile.make_ring : !tile.ring<2 of vector<16xf32>, vector<16xf32>>
+    tile.warp_specialize {
+      tile.partition "front" warps 1 {
+        scf.for %i = %c0 to %c4 step %c1 {
+          %first = arith.muli %i, %c16 : index
+          %x = tile.load %qr[%first, %c0] : !tile.rows<f32> -> vector<16xf32>
+          %y = arith.addf %x, %x : vector<16xf32>
+          tile.acquire %ring[%i] : !tile.ring<2 of vector<16xf32>, vector<16xf32>>
+          tile.put %ring[%i] of (%x, %y) : !tile.ring<2 of vector<16xf32>, vector<16xf32>>, vector<16xf32>, vector<16xf32>
+        }
+      }
+      tile.partition "one" warps 1 {
+        scf.for %i = %c0 to %c4 step %c1 {
+          %first = arith.muli %i, %c16 : index
+          %x:2 = tile.take %ring[%i] : !tile.ring<2 of vector<16xf32>, vector<16xf32>> -> vector<16xf32>, vector<16xf32>
+          tile.store %x#0, %or[%first, %c0] : vector<16xf32>, !tile.rows<f32>
+          tile.release %ring[%i] : !tile.ring<2 of vector<16xf32>, vector<16xf32>>
+        }
+      }
+      tile.partition "two" warps 1 {
+        scf.for %i = %c0 to %c4 step %c1 {
+          %first = arith.muli %i, %c16 : index
+          %x:2 = tile.take %ring[%i] : !tile.ring<2 of vector<16xf32>, vector<16xf32>> -> vector<16xf32>, vector<16xf32>
+          tile.store %x#1, %pr[%first, %c0] : vector<16xf32>, !tile.rows<f32>
+          tile.release %ring[%i] : !tile.ring<2 of vector<16xf32>, vector<16xf32>>
+        }
+      }
+    }
+    tile.end
+  }
+  check.expect_equal %o#0, %q : tensor<1x64x1xf32>
+  check.expect_equal %o#1, %twice : tensor<1x64x1xf32>
+  return
+}

@@ -247,22 +247,41 @@ func.func @two_fill(%q: tensor<?x?x?xf32>) {
 
 // -----
 
-// partitions C3: two that take.
-func.func @two_take(%q: tensor<?x?x?xf32>) {
+// put C1: a tile of another type.
+func.func @put_type(%q: tensor<?x?x?xf32>) {
   tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %length: index, %slice: index, %head: index, %heads: index):
-    // expected-note @below {{the ring is made here}}
+    %x = arith.constant dense<0.0> : vector<32xf32>
     %ring = tile.make_ring : !tile.ring<2 of vector<16xf32>>
-    tile.warp_specialize {
-      tile.partition "a" warps 1 {
-        tile.release %ring[%head] : !tile.ring<2 of vector<16xf32>>
-      }
-      tile.partition "b" warps 1 {
-        // expected-error @below {{one partition alone takes and releases items of a ring (C3), but 'a' and 'b' do}}
-        tile.release %ring[%head] : !tile.ring<2 of vector<16xf32>>
-      }
-    }
+    // expected-error @below {{the tiles must be those of '!tile.ring<2 of vector<16xf32>>' (C1), but are 'vector<32xf32>'}}
+    tile.put %ring[%head] of (%x) : !tile.ring<2 of vector<16xf32>>, vector<32xf32>
     tile.end
   }
   return
 }
+
+// -----
+
+// put C2: a ring from elsewhere.
+func.func @foreign_put(%ring: !tile.ring<2 of vector<16xf32>>, %i: index, %x: vector<16xf32>) {
+  // expected-error @below {{the ring must be a tile.make_ring's (C2)}}
+  tile.put %ring[%i] of (%x) : !tile.ring<2 of vector<16xf32>>, vector<16xf32>
+  return
+}
+
+// -----
+
+// put C3: a ring that rows are copied to.
+func.func @put_and_fill(%q: tensor<?x?x?xf32>) {
+  tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?xf32>) {
+  ^bb0(%qr: !tile.rows<f32>, %length: index, %slice: index, %head: index, %heads: index):
+    %x = arith.constant dense<0.0> : vector<16xf32>
+    %ring = tile.make_ring : !tile.ring<2 of vector<16xf32>>
+    tile.fill %ring[%head] from (%qr) at (%head) channels (%slice) : !tile.ring<2 of vector<16xf32>>, !tile.rows<f32>
+    // expected-error @below {{the ring's items are filled with rows (C3)}}
+    tile.put %ring[%head] of (%x) : !tile.ring<2 of vector<16xf32>>, vector<16xf32>
+    tile.end
+  }
+  return
+}
+
