@@ -333,7 +333,8 @@ private:
   }
 
   /// Whether `op` is a matmul for whose new accumulators there are too few registers. One that is the
-  /// last use of an operand in as many registers takes no more of them, so that waiting saves none.
+  /// last use of an operand in as many registers takes more only while it runs, so that waiting saves
+  /// none if a thread has those.
   bool lacksRegisters(Operation *op) const {
     auto dot = dyn_cast<DotOp>(op);
     if (!dot || registersOf(dot.getAcc()) != 0)
@@ -341,7 +342,9 @@ private:
     int64_t more = registersOf(dot.getResult());
     for (Value value : usedBy.lookup(op))
       more -= usesLeft.lookup(value) == 1 ? registersOf(value) : 0;
-    return more > 0 && registers + more > most;
+    if (more > 0)
+      return registers + more > most;
+    return registers + registersOf(dot.getResult()) > cost::kFragmentsOfPairedReads;
   }
 
   void issue(Operation *op) {

@@ -246,6 +246,10 @@ struct BlockShape {
 /// branch has less, because values from before it are live. Found by what ptxas spills for the
 /// derivatives of docs/performance.md (docs/experiments.md).
 int64_t fragmentRegisters(const BlockShape &block);
+/// The same where a matmul is the last use of an operand in as many registers as its result takes, and so
+/// needs both only while it runs. ptxas spills 24 bytes for the derivative with a gate per head at 192x192
+/// with 224 and none with 176; a delta rule's two reads of its state at 128x128 need 160.
+constexpr int64_t kFragmentsOfPairedReads = 176;
 
 /// Of how many exponentials one is computed as a polynomial by FMAs. The special function unit
 /// alone would take kOpsPerCycle / kExpsPerCycle = 8 FMA slots for each, e^x and e^-x as
