@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from . import Tensor
+from . import _Tensor as Tensor
 
 _T = TypeVar("_T", bound=Tensor)
 
@@ -52,19 +52,19 @@ def gated_delta_rule(q: _T, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, *,
                      scale: float | None = None, initial_state: Tensor | None = None,
                      cu_seqlens: Tensor | None = None, reverse: bool = False,
                      save_states: bool = True, shared_state: bool = False, **pools: Any) -> tuple[_T, _T]: ...
-def gated_delta_net(q: _T, k: Tensor, v: Tensor, z: Tensor, a: Tensor, b: Tensor,
+def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, z: Tensor, a: Tensor, b: Tensor,
                     conv_weight: Tensor, A_log: Tensor, dt_bias: Tensor, norm_weight: Tensor, *,
                     allow_neg_eigval: bool = False, conv_bias: Tensor | None = None, eps: float = 1e-6, scale: float | None = None,
                     conv_state: Sequence[Tensor] | None = None, output_conv_state: bool = False,
                     initial_state: Tensor | None = None, cu_seqlens: Tensor | None = None,
                     save_states: bool = True) -> tuple[Any, ...]: ...
-def kda_block(q: _T, k: Tensor, v: Tensor, g: Tensor, b: Tensor, z: Tensor, conv_weight: Tensor,
+def kda_block(q: Tensor, k: Tensor, v: Tensor, g: Tensor, b: Tensor, z: Tensor, conv_weight: Tensor,
               A_log: Tensor, dt_bias: Tensor | None, norm_weight: Tensor, *,
               lower_bound: float | None = None, allow_neg_eigval: bool = False,
               conv_bias: Tensor | None = None, eps: float = 1e-5, scale: float | None = None, conv_state: Sequence[Tensor] | None = None,
               output_conv_state: bool = False, initial_state: Tensor | None = None,
               cu_seqlens: Tensor | None = None, save_states: bool = True) -> tuple[Any, ...]: ...
-def mamba2_block(x: _T, B: Tensor, C: Tensor, z: Tensor, dt: Tensor, conv_weight: Tensor, A_log: Tensor,
+def mamba2_block(x: Tensor, B: Tensor, C: Tensor, z: Tensor, dt: Tensor, conv_weight: Tensor, A_log: Tensor,
                  dt_bias: Tensor | None, D: Tensor | None, norm_weight: Tensor | None, *,
                  conv_bias: Tensor | None = None, eps: float = 1e-5, norm_before_gate: bool = False,
                  norm_groups: int | None = None, dt_limit: tuple[float, float] = ...,

@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from . import Tensor
+from . import _Tensor as Tensor
 
 _T = TypeVar("_T", bound=Tensor)
 

@@ -1,5 +1,6 @@
 """The stubs: what they name is what there is, and a type checker finds errors of a user's alone."""
 import ast
+import importlib
 import importlib.util
 import inspect
 import json
@@ -18,9 +19,31 @@ from ejk import ops
 PACKAGE = pathlib.Path(ejk.__file__).parent
 
 
-def functions(stub):
-    tree = ast.parse((PACKAGE / stub).read_text())
-    return {n.name: n.args for n in tree.body if isinstance(n, ast.FunctionDef)}
+# Stubs of modules beside the package's own, and what each needs.
+STUBS = {"ejk.ops": None, "ejk.serving": "numpy", "ejk.parallel": None, "ejk.parallel.torch": "torch",
+         "ejk.parallel.jax": "jax", "ejk.onnx": None, "ejk.compat.fla": "torch",
+         "ejk.compat.transformers": "torch", "ejk.compat.ejkernel": "jax", "ejk.compat._patch": None}
+
+
+def stub_of(module):
+    path = PACKAGE.parent / module.replace(".", "/")
+    return path / "__init__.pyi" if path.is_dir() else path.with_suffix(".pyi")
+
+
+def definitions(path, kind):
+    return {n.name: n for n in ast.parse(path.read_text()).body if isinstance(n, kind)}
+
+
+def parameters_of(arguments):
+    """A stub's parameters: (plain ones, those by name alone), each with its default as ast has it."""
+    plain = [*arguments.posonlyargs, *arguments.args]
+    defaults = [None] * (len(plain) - len(arguments.defaults)) + arguments.defaults
+    return ([(a.arg, d) for a, d in zip(plain, defaults)],
+            [(a.arg, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults)])
+
+
+def installed(name):
+    return name is None or importlib.util.find_spec(name) is not None
 
 
 class Stubs(unittest.TestCase):
@@ -34,21 +57,56 @@ class Stubs(unittest.TestCase):
                 names.add(node.targets[0].id)
             elif isinstance(node, ast.ImportFrom):
                 names.update(a.asname for a in node.names if a.asname == a.name or a.name == "split")
-        self.assertEqual(set(ejk.__all__) - names, set())
+        public = {n for n in names if not n.startswith("_")}
+        self.assertEqual(public, set(ejk.__all__))
         self.assertTrue((PACKAGE / "py.typed").exists())
 
+    def compare(self, arguments, function, by_name=True):
+        """A stub's parameters are the function's, and further ones where the function takes any."""
+        own = inspect.signature(function).parameters.values()
+        kinds, found = {p.kind for p in own}, parameters_of(arguments)
+        plain, named = ([p for p in own if p.kind in kind] for kind in (
+            (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD),
+            (inspect.Parameter.KEYWORD_ONLY,)))
+        for wanted, given, more in ((plain, found[0], inspect.Parameter.VAR_POSITIONAL),
+                                    (named, found[1], inspect.Parameter.VAR_KEYWORD)):
+            if more not in kinds:
+                self.assertEqual(len(given), len(wanted))
+            for p, (name, default) in zip(wanted, given):
+                if by_name:
+                    self.assertEqual(name, p.name)
+                self.assertEqual(default is not None, p.default is not p.empty, p.name)
+                if isinstance(default, ast.Constant) and default.value is not ...:
+                    self.assertEqual(default.value, p.default, p.name)
+        if arguments.kwarg:
+            self.assertIn(inspect.Parameter.VAR_KEYWORD, kinds)
+
     def test_signatures_are_those_of_the_functions(self):
-        found = functions("ops.pyi")
-        self.assertEqual(set(found), set(ops.__all__))
-        for name, arguments in found.items():
-            parameters = inspect.signature(getattr(ops, name)).parameters.values()
-            self.assertEqual([a.arg for a in arguments.args],
-                             [p.name for p in parameters
-                              if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)], name)
-            self.assertEqual([a.arg for a in arguments.kwonlyargs],
-                             [p.name for p in parameters if p.kind is p.KEYWORD_ONLY], name)
-            self.assertEqual([arguments.kwarg.arg] if arguments.kwarg else [],
-                             [p.name for p in parameters if p.kind is p.VAR_KEYWORD], name)
+        for module, needs in STUBS.items():
+            if not installed(needs):
+                continue
+            own = importlib.import_module(module)
+            found = definitions(stub_of(module), ast.FunctionDef)
+            kinds = definitions(stub_of(module), ast.ClassDef)
+            public = {n for n, value in vars(own).items()
+                      if getattr(value, "__module__", None) == module and n[0] != "_"}
+            self.assertEqual(set(found) | set(kinds), public.union(getattr(own, "__all__", ())), module)
+            for name, function in found.items():
+                with self.subTest(module=module, name=name):
+                    self.compare(function.args, getattr(own, name))
+
+    def test_methods_are_those_of_the_classes(self):
+        for module, needs in {"ejk": None, "ejk._values": None, **STUBS}.items():
+            if not installed(needs):
+                continue
+            own = importlib.import_module(module)
+            for name, kind in definitions(stub_of(module), ast.ClassDef).items():
+                if name[0] == "_":
+                    continue
+                for method in (n for n in kind.body if isinstance(n, ast.FunctionDef)):
+                    with self.subTest(module=module, name=f"{name}.{method.name}"):
+                        self.compare(method.args, getattr(getattr(own, name), method.name),
+                                     by_name=method.name[:2] != "__")
 
     def test_a_recurrence_shows_what_a_call_takes(self):
         @ejk.recurrence
@@ -64,17 +122,29 @@ class Stubs(unittest.TestCase):
         source = pathlib.Path(__file__).parent / "Inputs" / "typed.py"
         wanted = {(str(i), m[1]) for i, line in enumerate(source.read_text().splitlines(), 1)
                   if (m := re.search(r"# E: (.*)", line))}
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(
-                [sys.executable, "-m", "mypy", "--strict", "--no-site-packages", "--cache-dir", folder,
-                 source], capture_output=True, text=True, check=False,
-                env={**os.environ, "MYPYPATH": str(PACKAGE.parent)})
+        done = self.mypy(lambda _: [source])
         found = {(m[1], m[2]) for m in re.finditer(r"typed\.py:(\d+): error: .*\[(.*)\]", done.stdout)}
         self.assertEqual(found, wanted, done.stdout + done.stderr)
         self.assertNotIn("ejk/", done.stdout)
 
+    @unittest.skipUnless(importlib.util.find_spec("mypy"), "needs mypy")
+    def test_mypy_of_the_stubs(self):
+        done = self.mypy(lambda package: [package / p.relative_to(PACKAGE) for p in PACKAGE.rglob("*.pyi")])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    @unittest.skipUnless(importlib.util.find_spec("pyright"), "needs pyright")
+    def mypy(self, sources):
+        # The package alone in a folder: mypy takes none that has other packages' modules, too.
+        with tempfile.TemporaryDirectory() as folder:
+            package = pathlib.Path(folder) / "path" / "ejk"
+            package.parent.mkdir()
+            package.symlink_to(PACKAGE)
+            return subprocess.run(
+                [sys.executable, "-m", "mypy", "--strict", "--no-site-packages", "--cache-dir",
+                 pathlib.Path(folder) / "cache", *sources(package)], capture_output=True, text=True,
+                check=False, env={**os.environ, "MYPYPATH": str(package.parent)})
+
+    @unittest.skipUnless(importlib.util.find_spec("pyright") and shutil.which("node"),
+                         "needs pyright and node")
     def test_pyright(self):
         source = pathlib.Path(__file__).parent / "Inputs" / "typed.py"
         wanted = {i for i, line in enumerate(source.read_text().splitlines(), 1) if "# E: " in line}

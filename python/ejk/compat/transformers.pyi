@@ -1,5 +1,5 @@
-"""Functions with the signatures of other libraries, which these give types or not."""
+"""ejk under Hugging Face's layers, for type checkers."""
 
-from typing import Any
+from ._patch import Patch
 
-def __getattr__(name: str) -> Any: ...
+def install() -> Patch: ...

@@ -1,18 +1,19 @@
 """Packages of ONNX models, for type checkers."""
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import EjkError, Explanation, Tensor
+from .. import EjkError, _Tensor as Tensor
 
 class OnnxError(EjkError): ...
 
 class OnnxFunction:
-    names: tuple[str, ...]
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    weights: Mapping[str, Any]
     def __call__(self, *tensors: Tensor, **named: Tensor) -> Any: ...
     def mlir(self) -> str: ...
-    def package(self, path: str | os.PathLike[str], target: str | None = None,
-                derivatives: int = 0) -> None: ...
-    def __getattr__(self, name: str) -> Any: ...
+    def package(self, path: str | os.PathLike[str], target: str | None = None) -> None: ...
 
 def compile(model: Any, name: str = "model") -> OnnxFunction: ...

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from .. import Tensor
+from .. import _Tensor as Tensor
 
 _T = TypeVar("_T", bound=Tensor)
 

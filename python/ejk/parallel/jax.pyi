@@ -1,5 +1,29 @@
-"""Functions of ejk.ops over segments, with their arguments and a group or mesh."""
+"""Functions of ejk.ops over the devices of an axis, for type checkers."""
 
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, TypeVar
 
-def __getattr__(name: str) -> Any: ...
+from .. import _Tensor as Tensor
+
+_T = TypeVar("_T", bound=Tensor)
+
+def recurrent(q: _T, k: Tensor, v: Tensor, g: Tensor | None = None, g_gamma: Tensor | None = None,
+              gk: Tensor | None = None, gv: Tensor | None = None, *, axis: Hashable,
+              scale: float | None = None, initial_state: Tensor | None = None,
+              cu_seqlens: Tensor | None = None) -> tuple[_T, _T]: ...
+def gla(q: _T, k: Tensor, v: Tensor, g: Tensor, **named: Any) -> tuple[_T, _T]: ...
+def simple_gla(q: _T, k: Tensor, v: Tensor, g: Tensor | None = None, g_gamma: Tensor | None = None,
+               **named: Any) -> tuple[_T, _T]: ...
+def mamba2_ssd(x: _T, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None,
+               dt_bias: Tensor | None = None, *, axis: Hashable, dt_softplus: bool = False,
+               initial_state: Tensor | None = None,
+               cu_seqlens: Tensor | None = None) -> tuple[_T, _T]: ...
+def delta_rule(q: _T, k: Tensor, v: Tensor, beta: Tensor, *, axis: Hashable,
+               scale: float | None = None, initial_state: Tensor | None = None,
+               cu_seqlens: Tensor | None = None) -> tuple[_T, _T]: ...
+def gated_delta_rule(q: _T, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, *, axis: Hashable,
+                     scale: float | None = None, initial_state: Tensor | None = None,
+                     cu_seqlens: Tensor | None = None) -> tuple[_T, _T]: ...
+def kda(q: _T, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, *, axis: Hashable,
+        scale: float | None = None, initial_state: Tensor | None = None,
+        cu_seqlens: Tensor | None = None) -> tuple[_T, _T]: ...
