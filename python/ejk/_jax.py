@@ -148,6 +148,10 @@ def _function(program, entry, save_states=False):
 
     @plain.def_vmap
     def batches(size, batched, *arrays):
+        if not size:  # no call, and results that only have a shape
+            one = [jax.ShapeDtypeStruct(a.shape[b:], a.dtype) for a, b in zip(arrays, batched)]
+            types = tuple(_result_types(_entry(program, entry), one))
+            return tuple(jnp.zeros((0, *t.shape), t.dtype) for t in types), (True,) * len(types)
         folded = _fold(_entry(program, entry), size, batched, arrays)
         if folded is not None:
             results = tuple(r.reshape(size, r.shape[0] // size, *r.shape[1:])

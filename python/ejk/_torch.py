@@ -222,6 +222,10 @@ def _vmap(info, in_dims, program, entry, inputs):
         return bool(tensor["shape"]) and tensor["shape"][0] == "B"
     # Entries of the batch do not meet, so a batch of batches is a batch.
     folds = all(by_entry(t) if d is not None else True for t, d in zip(found.inputs, dims))
+    if not size:  # no call, and results that only have a shape
+        one = [t if d is None else t.new_empty(t.shape[1:]) for t, d in zip(inputs, dims)]
+        results = [r.new_empty(0, *r.shape) for r in _results(found, one)]
+        return results, [0] * len(results)
     if folds and all(by_entry(t) for t in found.outputs):
         folded = []
         for tensor, t, d in zip(found.inputs, inputs, dims):

@@ -145,6 +145,17 @@ class Jax(unittest.TestCase):
         for a, b in zip(found, gammas):
             self.assertLess(error(a, reference.recurrent(q, k, v, g_gamma=b)[0]), 1e-5)
 
+    def test_vmap_of_none(self):
+        q, k, v, g = self.arguments
+        rows = jnp.zeros((0, *q.shape))
+        gradient = jax.grad(lambda q: gated(q, k, v, g)[0].sum())
+        for each in (jax.vmap(gradient), jax.jit(jax.vmap(gradient))):
+            self.assertEqual(each(rows).shape, rows.shape)
+        self.assertEqual(jax.vmap(lambda q: gated(q, k, v, g)[0])(rows).shape, (0, *v.shape))
+        # Of a parameter, which has no entries of the batch.
+        found = jax.vmap(lambda g: ejk.ops.simple_gla(q, k, v, g_gamma=g)[0])(jnp.zeros((0, 2)))
+        self.assertEqual(found.shape, (0, *v.shape))
+
     def test_packed(self):
         a = arrays(B=1)
         cu = jnp.asarray([0, 2, 2, 5], jnp.int32)

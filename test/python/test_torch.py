@@ -365,6 +365,18 @@ class Operators(unittest.TestCase):
                               for x in g_gamma])
         torch.testing.assert_close(found, wanted)
 
+    def test_vmap_of_none(self):
+        t = tensors()
+        rows = torch.zeros(0, *t["q"].shape)
+        gradient = torch.func.grad(lambda q: gated(q, t["k"], t["v"], t["g"])[0].sum())
+        self.assertEqual(torch.vmap(gradient)(rows).shape, rows.shape)
+        found = torch.vmap(lambda q: gated(q, t["k"], t["v"], t["g"])[0])(rows)
+        self.assertEqual(found.shape, (0, *t["v"].shape))
+        decays = torch.zeros(0, 2)  # of a parameter, no entries of the batch
+        o, state = torch.vmap(lambda g: ejk.ops.simple_gla(t["q"], t["k"], t["v"], g_gamma=g))(decays)
+        wanted = ejk.ops.simple_gla(t["q"], t["k"], t["v"], g_gamma=torch.zeros(2))
+        self.assertEqual([o.shape[1:], state.shape[1:]], [x.shape for x in wanted])
+
     def test_modules_are_pickled_and_copied(self):
         class Layer(torch.nn.Module):
             def __init__(self):
