@@ -21,7 +21,10 @@ def write_whole(path, data):
         raise PermissionError(13, "the file is read-only", os.fspath(path))
     folder = os.path.dirname(target)
     temporary = os.path.join(folder, f".ejk-{os.urandom(8).hex()}.tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
     try:
         with open(handle, "wb") as file:
             if mode is not None:
@@ -30,6 +33,8 @@ def write_whole(path, data):
             file.flush()
             os.fsync(handle)
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         os.unlink(temporary)
+        if isinstance(error, OSError):
+            error.filename = os.fspath(path)
         raise

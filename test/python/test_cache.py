@@ -320,13 +320,19 @@ class Packages(unittest.TestCase):
     def write(self, function, path=None):
         ejk.recurrence(function).package(path or self.path, *[self.rows] * 3, target=self.target)
 
+    def test_a_missing_folder_is_named(self):
+        path = self.path.parent / "none" / "x.ejk"
+        with self.assertRaises(FileNotFoundError) as caught:
+            self.write(lambda S, q, k, v: (S.add(k, v), S.read(q)), path)
+        self.assertEqual(caught.exception.filename, str(path))
+
     def test_an_old_one_stays_where_a_new_one_cannot_be_written(self):
         self.path.write_text("old")
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # as on a full disk
         try:
-            with self.assertRaises(OSError):
+            with self.assertRaisesRegex(OSError, "x.ejk"):
                 self.write(lambda S, q, k, v: (S.add(k, v), S.read(q)))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
