@@ -86,6 +86,26 @@ def constant(value):
     return index(value) if type(value) is int else value
 
 
+def read(door, names, arrays, convert=None):
+    """(the arrays as a door's kernels take them, the (element type, shape) of each). `convert` is called
+    between the two. An error names its array."""
+    if hasattr(door, "prepare"):
+        arrays = [_of(name, door.prepare, [array])[0] for name, array in zip(names, arrays)]
+    if convert:
+        arrays = convert(names, arrays)
+    described = [_of(name, door.describe, array) for name, array in zip(names, arrays)]
+    if hasattr(door, "check_devices"):
+        door.check_devices(arrays, names)
+    return arrays, described
+
+
+def _of(name, function, array):
+    try:
+        return function(array)
+    except TensorError as error:
+        raise TensorError(f"'{name}': {error}") from None
+
+
 def common_door(named):
     """The one door of all arrays in [(name, array)]. NumPy's go with any other library's."""
     found = None

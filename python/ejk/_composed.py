@@ -3,7 +3,7 @@ share."""
 
 import functools
 
-from . import _functions as f
+from . import _functions as fn
 from ._errors import TensorError
 from ._named import default_scale, named, query
 from ._outside import (cast, first_row, next_row, ones_like, softmax, stop_gradient, times_one,
@@ -15,7 +15,7 @@ from ._recurrence import recurrence
 def _mamba3(S, x, dt, A, trap, ahead, B, C, D):
     S = S.decay(A * dt)
     own = trap * dt
-    y = S.read(C) + own * f.sum(B * C) * x
+    y = S.read(C) + own * fn.sum(B * C) * x
     # The next step's share of this row decays with the state.
     S = S.add(B, (own + ahead) * x)
     return S, y if D is None else y + D * x
@@ -77,10 +77,11 @@ def gated_slot_attention(q, k, v, s, g, *, scale=None, initial_state=None, cu_se
     in the paper); g [B, T, Hkv, M], the log of the decay. Hkv divides H, and query heads of a group share
     their slots. Scores and softmax are in float32, and weights in v's type. `initial_state` and the final state
     are pairs, [N, Hkv, K, M] and [N, Hkv, M, V]."""
+    scale = default_scale(scale, q)
     shared = query(q.shape[2] != k.shape[2])
     keys, values = initial_state if initial_state is not None else (None, None)
     options = dict(cu_seqlens=cu_seqlens, save_states=save_states)
-    scores, keys = _slot_scores(reverse, shared)(wide(g), q, k, s, default_scale(scale, q),
+    scores, keys = _slot_scores(reverse, shared)(wide(g), q, k, s, scale,
                                                  initial_state=keys, **options)
     o, values = _slot_values(reverse, shared)(v, cast(softmax(scores), v.dtype), s, g,
                                               initial_state=values, **options)
@@ -91,24 +92,24 @@ _OF_KEYS = {"scale": "give scale=1.0 and 'k' times the number"}
 
 
 @functools.partial(named, states=3, remedies=_OF_KEYS)
-def _mlstm(C, n, m, q, k, v, i, f_, scale):
-    gate = f.log_sigmoid(f_)
+def _mlstm(C, n, m, q, k, v, i, f, scale):
+    gate = fn.log_sigmoid(f)
     top = _mlstm_top(gate, m, i)
-    weight, k = f.exp(i - top), k * scale
+    weight, k = fn.exp(i - top), k * scale
     C = C.decay(gate + m - top).add(k, v * weight)
-    n = n * f.exp(gate + m - top) + k * weight
-    return C, n, top, C.read(q) / _mlstm_size(f.sum(n * q), top)
+    n = n * fn.exp(gate + m - top) + k * weight
+    return C, n, top, C.read(q) / _mlstm_size(fn.sum(n * q), top)
 
 
 def _mlstm_top(gate, m, i):
     """The maximum after a step."""
     # Of two gates that are −inf, a difference would be NaN.
-    return f.maximum(f.maximum(gate + m, i), -1e30)
+    return fn.maximum(fn.maximum(gate + m, i), -1e30)
 
 
 def _mlstm_size(product, top):
     # Within float32, where the larger operand or the whole output is 0 beyond it.
-    return f.maximum(abs(product), f.exp(f.clip(-top, -87.0, 88.0)))
+    return fn.maximum(abs(product), fn.exp(fn.clip(-top, -87.0, 88.0)))
 
 
 # The same in three recurrences, of which the two with matrices are computed by chunks: the
@@ -116,26 +117,26 @@ def _mlstm_size(product, top):
 # memory's derivative needs no sum over all channels of what is read, which the slices of a wide state do not have.
 
 @named
-def _mlstm_maximum(m, i, f_):
-    top = _mlstm_top(f.log_sigmoid(f_), m, i)
+def _mlstm_maximum(m, i, f):
+    top = _mlstm_top(fn.log_sigmoid(f), m, i)
     return top, m, top
 
 
 @functools.partial(named, remedies=_OF_KEYS)
-def _mlstm_normaliser(n, i, f_, before, top, q, k, one, scale):
-    n = n.decay(f.log_sigmoid(f_) + before - top).add(k * scale, one * f.exp(i - top))
-    return n, f.sum(n.read(q))
+def _mlstm_normaliser(n, i, f, before, top, q, k, one, scale):
+    n = n.decay(fn.log_sigmoid(f) + before - top).add(k * scale, one * fn.exp(i - top))
+    return n, fn.sum(n.read(q))
 
 
 @functools.partial(named, remedies=_OF_KEYS)
-def _mlstm_memory(C, q, k, v, f_, before, top, scale):
-    C = C.decay(f.log_sigmoid(f_) + before - top).add(k * scale, v)
+def _mlstm_memory(C, q, k, v, f, before, top, scale):
+    C = C.decay(fn.log_sigmoid(f) + before - top).add(k * scale, v)
     return C, C.read(q)
 
 
 @functools.partial(recurrence, states=0)
 def _mlstm_weighted(v, i, top):
-    return v * f.exp(i - top)
+    return v * fn.exp(i - top)
 
 
 @functools.partial(recurrence, states=0)

@@ -50,10 +50,8 @@ class CompiledFunction:
     def __call__(self, *tensors, **named):
         tensors = self._order(tensors, named)
         door = _arrays.common_door(zip(self.names, tensors))
-        if hasattr(door, "prepare"):
-            tensors = door.prepare(tensors)
-        for tensor, array in zip(self._program.entry().inputs, tensors):
-            dtype, shape = door.describe(array)
+        tensors, described = _arrays.read(door, self.names, tensors)
+        for tensor, (dtype, shape) in zip(self._program.entry().inputs, described):
             if dtype != tensor["dtype"] and not (dtype == "f64" and tensor["dtype"][0] != "i"):
                 raise TensorError(f"'{tensor['name']}' must be {tensor['dtype']}, but is {dtype} "
                                   f"{list(shape)}")

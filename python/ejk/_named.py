@@ -1,5 +1,6 @@
 """What the named recurrences share: one recurrence for each direction, and defaults."""
 
+from . import _arrays
 from . import _functions as f
 from ._recurrence import SCALE_REMEDY, Recurrence
 
@@ -32,4 +33,5 @@ def rate_of(A_log):
 
 
 def default_scale(scale, q):
+    _arrays.common_door([("q", q)])  # before its shape is read
     return float(q.shape[-1]) ** -0.5 if scale is None else float(scale)

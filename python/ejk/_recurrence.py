@@ -298,9 +298,7 @@ class Recurrence:
                 tensors.append(tensor)
                 given.append(name)
         door = _arrays.common_door(zip(given, tensors))
-        if hasattr(door, "prepare"):
-            tensors = door.prepare(tensors)
-        described = [door.describe(t) for t in tensors]
+        tensors, described = _arrays.read(door, given, tensors)
         exact = check_exact(given, described)
         arguments, at = [], 0
         for name, kind in zip(self._names, kinds):

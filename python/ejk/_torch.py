@@ -15,7 +15,7 @@ from ._errors import EjkError, TensorError
 from ._torch_tensors import (OWN, autocast, check_devices, check_no_tangent, describe, prepare,
                              to_numpy)
 
-__all__ = ["autocast", "call", "call_in_pools", "concatenate", "copy", "describe", "namespace", "prepare",
+__all__ = ["autocast", "call", "call_in_pools", "check_devices", "concatenate", "copy", "describe", "namespace", "prepare",
            "quick", "remember", "take_along", "to_numpy", "zeros_like"]
 
 #===------------------------------------------------------------------------===#

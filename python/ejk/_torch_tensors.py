@@ -58,12 +58,13 @@ def autocast(names, tensors):
     return [t.to(dtype) if n in ("q", "k", "v") else t for n, t in zip(names, tensors)]
 
 
-def check_devices(tensors):
+def check_devices(tensors, names=None):
     device = tensors[0].device
-    for tensor in tensors:
+    for i, tensor in enumerate(tensors):
         if tensor.device != device:
-            raise TensorError(f"tensors are on {device} and on {tensor.device}; a call's tensors "
-                              "are on one device")
+            found = (f"'{names[0]}' is on {device} and '{names[i]}' on {tensor.device}" if names else
+                     f"tensors are on {device} and on {tensor.device}")
+            raise TensorError(f"{found}; a call's tensors are on one device")
 
 
 def check_no_tangent(tensors):

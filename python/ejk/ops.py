@@ -99,11 +99,7 @@ def _call_op(op, attributes, reverse, save_states, shared=False, **tensors):
             return results
     door = _arrays.common_door(given)
     names, arrays = tuple(n for n, _ in given), [t for _, t in given]
-    if hasattr(door, "prepare"):
-        arrays = door.prepare(arrays)
-    if hasattr(door, "autocast"):
-        arrays = door.autocast(names, arrays)
-    described = [door.describe(a) for a in arrays]
+    arrays, described = _arrays.read(door, names, arrays, getattr(door, "autocast", None))
     check_exact(names, described)
     types = []
     for name, (dtype, shape) in zip(names, described):

@@ -76,6 +76,23 @@ class Errors(unittest.TestCase):
             gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"],
                         initial_state=np.zeros((2, 2, 4, 3)))
 
+    def test_no_tensors(self):
+        a = {n: list(x) for n, x in arrays().items()}
+        q, k, v, g, beta, gk = a.values()
+        o = ejk.ops
+        for call in (lambda: o.gla(q, k, v, gk), lambda: o.retention(q, k, v), lambda: o.mlstm(q, k, v, g, g),
+                     lambda: o.kda(q, k, v, gk, beta), lambda: o.gated_slot_attention(q, k, v, k, gk)):
+            with self.assertRaisesRegex(ejk.TensorError, "'q' must be a tensor"):
+                call()
+
+    def test_gates_are_named_as_they_are_given(self):
+        a = arrays()
+        q, k, v, g, _, gk = a.values()
+        with self.assertRaisesRegex(ejk.TensorError, "'f' must be float32"):
+            ejk.ops.mlstm(q, k, v, g, g.astype(np.int32))
+        with self.assertRaisesRegex(ejk.TensorError, "^mlstm: .*'f' has 4 channels"):
+            ejk.ops.mlstm(q, k, v, g, gk)
+
     def test_channels_of_named_functions(self):
         a = arrays()
         q, k, v, g, beta, gk = a.values()
