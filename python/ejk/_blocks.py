@@ -1,8 +1,9 @@
 """Layers around a delta rule, between their projections: a model's block as one program, or in parts."""
 
 from . import _functions as f
+from ._errors import TensorError
 from ._named import rate_of
-from ._outside import wide
+from ._outside import of_shape, operands, wide
 from ._recurrence import Recurrence
 from ._short_convolution import (MOST_CHANNELS, ROWS_OF_PARTS, convolved, convolved_apart, in_16_bits, normalised, rms_norm,
                                  rows_before, taps_of)
@@ -87,7 +88,8 @@ def _gates_of_gdn(a, b, A_log, dt_bias, most, cu_seqlens):
     if heads > MOST_CHANNELS:
         return _GATE_OF_HEAD(a, b, A_log, dt_bias, most, cu_seqlens=cu_seqlens)
     rows = [x.reshape(*x.shape[:2], 1, heads) for x in (a, b)]
-    found = _GATE_OF_HEAD(*rows, A_log.reshape(1, heads), dt_bias.reshape(1, heads), most, cu_seqlens=cu_seqlens)
+    rates = [of_shape(n, x, (1, heads)) for n, x in (("A_log", A_log), ("dt_bias", dt_bias))]
+    found = _GATE_OF_HEAD(*rows, *rates, most, cu_seqlens=cu_seqlens)
     return [x.reshape(*x.shape[:2], heads) for x in found]
 
 
@@ -105,7 +107,7 @@ def _block(gates_of, whole, norm, q, k, v, z, gates, constants, norm_weight, con
     rows = rows_before(conv_state, width, "q, k and v")
     wanted = width - 1 if output_conv_state else 0
     scale = float(K) ** -0.5 if scale is None else float(scale)
-    weight, channels = norm_weight.reshape(1, V), float(V)
+    weight, channels = of_shape("norm_weight", norm_weight, (1, V)), float(V)
     options = dict(cu_seqlens=cu_seqlens, save_states=save_states)
     if q.shape[1] < ROWS_OF_PARTS or not in_16_bits(q):
         o, *last, state = whole(v, q, k, z, *gates, weight, scale, *constants, float(eps), channels,
@@ -116,6 +118,11 @@ def _block(gates_of, whole, norm, q, k, v, z, gates, constants, norm_weight, con
                           initial_state=initial_state, **options)
         o = norm(o, z, weight, channels, float(eps), cu_seqlens=cu_seqlens)
     return (o, state, tuple(last)) if output_conv_state else (o, state)
+
+
+def _rows(q, k, v, z):
+    return [("q", q, "[B, T, Hk, K]"), ("k", k, "[B, T, Hk, K]"), ("v", v, "[B, T, Hv, V]"),
+            ("z", z, "[B, T, Hv, V]")]
 
 
 def _most(allow_neg_eigval):
@@ -139,6 +146,10 @@ def gated_delta_net(q, k, v, z, a, b, conv_weight, A_log, dt_bias, norm_weight, 
     result, a tuple of the same shapes. From 64 steps on, 16-bit rows are computed in parts: convolutions,
     gates, recurrence and norm. Gates are float32 between them; the convolved rows and the recurrence's
     output are rounded to their type."""
+    q, k, v, z, a, b, conv_weight, A_log, dt_bias, norm_weight, conv_bias = operands(
+        *_rows(q, k, v, z), ("a", a, "[B, T, Hv]"), ("b", b, "[B, T, Hv]"),
+        ("conv_weight", conv_weight, "[...]"), ("A_log", A_log, "[Hv]"), ("dt_bias", dt_bias, "[Hv]"),
+        ("norm_weight", norm_weight, "[...]"), ("conv_bias", conv_bias, "[...]?"))
     return _block(_gates_of_gdn, _GATED_DELTA_NET, _GATED_NORM_SILU, q, k, v, z, (a, b, A_log, dt_bias),
                   (_most(allow_neg_eigval),), norm_weight, conv_weight, conv_bias, eps, scale, conv_state,
                   output_conv_state, initial_state, cu_seqlens, save_states)
@@ -158,8 +169,14 @@ def kda_block(q, k, v, g, b, z, conv_weight, A_log, dt_bias, norm_weight, *, low
     q, k and v gives their weights one after the other."""
     if lower_bound is not None and not lower_bound < 0:
         raise ValueError(f"kda_block: 'lower_bound' must be below 0, but is {lower_bound!r}")
+    q, k, v, z, g, b, conv_weight, A_log, dt_bias, norm_weight, conv_bias = operands(
+        *_rows(q, k, v, z), ("g", g, "[B, T, Hv, K]"), ("b", b, "[B, T, Hv]"),
+        ("conv_weight", conv_weight, "[...]"), ("A_log", A_log, "[...]"), ("dt_bias", dt_bias, "[...]?"),
+        ("norm_weight", norm_weight, "[...]"), ("conv_bias", conv_bias, "[...]?"))
+    if g.shape[3] != k.shape[3]:
+        raise TensorError(f"'g' must be [B, T, Hv, K] with K = {k.shape[3]}, but has shape {list(g.shape)}")
     heads, channels = g.shape[2:]
-    gates = (g, b, A_log.reshape(heads), None if dt_bias is None else dt_bias.reshape(heads, channels))
+    gates = (g, b, of_shape("A_log", A_log, (heads,)), of_shape("dt_bias", dt_bias, (heads, channels)))
     bound = None if lower_bound is None else float(lower_bound)
     return _block(_gates_of_kda, _KIMI_BLOCK, _GATED_NORM_SIGMOID, q, k, v, z, gates,
                   (bound, _most(allow_neg_eigval)), norm_weight, conv_weight, conv_bias, eps, scale, conv_state,

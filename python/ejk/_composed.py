@@ -6,8 +6,8 @@ import functools
 from . import _functions as fn
 from ._errors import TensorError
 from ._named import default_scale, named, query
-from ._outside import (cast, first_row, next_row, ones_like, softmax, stop_gradient, times_one,
-                       wide)
+from ._outside import (cast, first_row, next_row, ones_like, operands, softmax, stop_gradient,
+                       times_one, wide)
 from ._recurrence import recurrence
 
 
@@ -34,6 +34,11 @@ def mamba3(x, dt, A, trap, B, C, D=None, *, previous=None, initial_state=None, c
 
     A sequence is continued with its final state as `initial_state` and its last rows of B and x as
     `previous`, a pair of [N, G, N'] and [N, H, P] (N' channels of B)."""
+    x, dt, A, trap, B, C, D = operands(
+        ("x", x, "[B, T, H, P]"), ("dt", dt, "[B, T, H]"), ("A", A, "[...]"), ("trap", trap, "[B, T, H]"),
+        ("B", B, "[B, T, G, N]"), ("C", C, "[B, T, G, N]"), ("D", D, "[H]?"))
+    if tuple(dt.shape) != tuple(trap.shape):
+        raise TensorError(f"'trap' must have the shape of 'dt', {list(dt.shape)}, but has {list(trap.shape)}")
     ahead = next_row(dt * (1 - trap), cu_seqlens, reverse)
     if previous is not None:
         initial_state = _with_previous(initial_state, previous, dt * (1 - trap), cu_seqlens, reverse)
@@ -77,6 +82,9 @@ def gated_slot_attention(q, k, v, s, g, *, scale=None, initial_state=None, cu_se
     in the paper); g [B, T, Hkv, M], the log of the decay. Hkv divides H, and query heads of a group share
     their slots. Scores and softmax are in float32, and weights in v's type. `initial_state` and the final state
     are pairs, [N, Hkv, K, M] and [N, Hkv, M, V]."""
+    rows, slots = "[B, T, Hkv, {}]", "[B, T, Hkv, M]"
+    q, k, v, s, g = operands(("q", q, "[B, T, H, K]"), ("k", k, rows.format("K")), ("v", v, rows.format("V")),
+                             ("s", s, slots), ("g", g, slots))
     scale = default_scale(scale, q)
     shared = query(q.shape[2] != k.shape[2])
     keys, values = initial_state if initial_state is not None else (None, None)

@@ -3,7 +3,7 @@
 from . import _functions as f
 from ._errors import TensorError
 from ._named import default_scale, named
-from ._outside import stack, zeros_like
+from ._outside import operands, stack, zeros_like
 
 
 def unit(x):
@@ -26,10 +26,12 @@ def _corrections(name, x, rank):
     """A row for each correction along axis 2, of a tensor that has them there or of a tuple."""
     channels = ", C" * (rank > 4)
     if isinstance(x, (tuple, list)):
+        x = operands(*[(name, part, "[...]") for part in x]) if x else []
         if not x or any(len(part.shape) != rank - 1 or part.shape != x[0].shape for part in x):
             raise TensorError(f"'{name}' must have one shape [B, T, H{channels}] for each correction, but has "
                               f"{[list(part.shape) for part in x]}")
         return stack(x, 2)
+    x, = operands((name, x, "[...]"))
     if len(x.shape) != rank:
         raise TensorError(f"'{name}' must be [B, T, n, H{channels}], or a tuple of n tensors [B, T, H{channels}], "
                           f"but has shape {list(x.shape)}")
@@ -48,7 +50,8 @@ def gated_delta_product(q, k, v, beta, g=None, *, scale=None, initial_state=None
 
     It is computed as a delta rule of n·T rows: one correction is faster than several in a step. q and g are
     copied between zeros, and `o` is a view of every n-th row of that rule's output."""
-    k, v, beta = (_corrections(n, x, rank) for n, x, rank in (("k", k, 5), ("v", v, 5), ("beta", beta, 4)))
+    q, g = operands(("q", q, "[B, T, H, K]"), ("g", g, "[B, T, HV]?"))
+    k, v, beta = [_corrections(n, x, rank) for n, x, rank in (("k", k, 5), ("v", v, 5), ("beta", beta, 4))]
     count = k.shape[2]
     if not count or any(tuple(x.shape[:3]) != (*q.shape[:2], count) for x in (k, v, beta)):
         raise TensorError("'k', 'v' and 'beta' must have q's B and T, and one number of corrections a step, 1 or "

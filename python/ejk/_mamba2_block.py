@@ -4,7 +4,7 @@ a function of rows of its own."""
 from . import _functions as f
 from ._errors import TensorError
 from ._named import rate_of
-from ._outside import cast, on_cpu, stop_gradient, wide
+from ._outside import cast, of_shape, on_cpu, operands, stop_gradient, wide
 from ._recurrence import Recurrence
 from ._short_convolution import (MOST_CHANNELS, ROWS_OF_PARTS, convolved, convolved_apart, in_16_bits, rms_norm,
                                  rows_before, taps_of)
@@ -78,12 +78,12 @@ def _gated_norm(y, z, dt, weight, groups, eps, before, cu_seqlens):
         return _GROUP_NORM_GATED(z, y, None, 0.0, 0.0, before, cu_seqlens=cu_seqlens)
     if size <= MOST_CHANNELS:
         rows = [x.reshape(B, T, groups, size) for x in (z, y)]
-        o = _GROUP_NORM_GATED(*rows, weight.reshape(groups, size), float(size), eps, before,
+        o = _GROUP_NORM_GATED(*rows, of_shape("norm_weight", weight, (groups, size)), float(size), eps, before,
                               cu_seqlens=cu_seqlens)
         return o.reshape(B, T, H, P)
     squares = _GATED_SQUARES(stop_gradient(dt), y, z, before, cu_seqlens=cu_seqlens)
     inverse = (squares.reshape(B, T, groups, H // groups).sum(-1) / size + eps) ** -0.5
-    return _GATED_SCALED(z, y, weight.reshape(H, P), inverse, before, cu_seqlens=cu_seqlens)
+    return _GATED_SCALED(z, y, of_shape("norm_weight", weight, (H, P)), inverse, before, cu_seqlens=cu_seqlens)
 
 
 def mamba2_block(x, B, C, z, dt, conv_weight, A_log, dt_bias, D, norm_weight, *, conv_bias=None, eps=1e-5,
@@ -107,6 +107,13 @@ def mamba2_block(x, B, C, z, dt, conv_weight, A_log, dt_bias, D, norm_weight, *,
     The norm is a program of its own, or two and a sum between where it goes over more than 512 channels. From 64
     steps on, 16-bit rows on a GPU are convolved by programs of their own, too, and these and the state-space
     model's output are rounded to their type. In all else y is float32 until the norm."""
+    x, B, C, z, dt, conv_weight, A_log, dt_bias, D, norm_weight, conv_bias = operands(
+        ("x", x, "[B, T, H, P]"), ("B", B, "[B, T, G, N]"), ("C", C, "[B, T, G, N]"), ("z", z, "[B, T, H, P]"),
+        ("dt", dt, "[B, T, H]"), ("conv_weight", conv_weight, "[...]"), ("A_log", A_log, "[H]"),
+        ("dt_bias", dt_bias, "[H]?"), ("D", D, "[H]?"), ("norm_weight", norm_weight, "[...]?"),
+        ("conv_bias", conv_bias, "[...]?"))
+    if tuple(z.shape) != tuple(x.shape):
+        raise TensorError(f"'z' must have the shape of 'x', {list(x.shape)}, but has {list(z.shape)}")
     (H, P), (G, N) = x.shape[2:], B.shape[2:]
     width, taps, biases = taps_of(conv_weight, conv_bias, [(H, P), (G, N), (G, N)], "x, B and C")
     rows = rows_before(conv_state, width, "x, B and C")

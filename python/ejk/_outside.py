@@ -1,8 +1,38 @@
 """What a named recurrence computes outside of its step, on the arrays of any library."""
 
+import math
 import sys
 
 from . import _arrays
+from ._errors import TensorError
+
+
+def operands(*given):
+    """The tensors of (name, tensor, shape as a page spells it), as arrays of one library; what is wrong
+    with one is an error with its name. A shape that ends in "?" is of one that may be None, and
+    "[...]" is any."""
+    there = [x is not None or not spelt.endswith("?") for _, x, spelt in given]
+    names, tensors = ([part[i] for part, here in zip(given, there) if here] for i in (0, 1))
+    arrays, described = _arrays.read(_arrays.common_door(zip(names, tensors)), names, tensors)
+    arrays, described, found = iter(arrays), iter(described), []
+    for (name, _, spelt), here in zip(given, there):
+        found.append(next(arrays) if here else None)
+        if here:
+            (dtype, shape), spelt = next(described), spelt.rstrip("?")
+            if spelt != "[...]" and len(shape) != spelt.count(",") + 1:
+                raise TensorError(f"'{name}' must be {spelt}, but has shape {list(shape)}")
+            if dtype[0] == "i":
+                raise TensorError(f"'{name}' must be float32, float16 or bfloat16, but is {dtype}")
+    return found
+
+
+def of_shape(name, x, shape):
+    """x with another shape of as many elements; None stays None."""
+    if x is None:
+        return None
+    if math.prod(x.shape) != math.prod(shape):
+        raise TensorError(f"'{name}' must be {list(shape)}, or of as many elements, but has shape {list(x.shape)}")
+    return x.reshape(shape)
 
 
 def _library(x):

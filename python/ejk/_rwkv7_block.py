@@ -3,6 +3,7 @@ both of its parts need are computed in both: two sums a row."""
 
 from . import _functions as f
 from ._errors import TensorError
+from ._outside import of_shape, operands
 from ._recurrence import Recurrence
 from ._short_convolution import MOST_CHANNELS
 
@@ -63,10 +64,16 @@ def rwkv7_shift(x, x_r, x_w, x_k, x_v, x_a, x_g=None, *, row=None, output_row=Fa
     x [B, T, D]; each of the shares x_r to x_g [D], or of as many elements. Without `x_g` there is no sixth.
     `row` [N, D] is the row before the first of each sequence, zero without it; with `output_row`, the last row
     of each is one more result, [N, D]."""
+    names = ("x_r", "x_w", "x_k", "x_v", "x_a", "x_g")
+    x, row, *shares = operands(("x", x, "[B, T, D]"), ("row", row, "[N, D]?"), *[
+        (n, share, "[...]?" if n == "x_g" else "[...]")
+        for n, share in zip(names, (x_r, x_w, x_k, x_v, x_a, x_g))])
     B, T, D = x.shape
+    if row is not None and row.shape[1] != D:
+        raise TensorError(f"'row' must be [N, D] with D = {D}, but has shape {list(row.shape)}")
     channels = _of_a_head(D)
     heads = D // channels
-    shares = [None if share is None else share.reshape(heads, channels) for share in (x_r, x_w, x_k, x_v, x_a, x_g)]
+    shares = [of_shape(n, share, (heads, channels)) for n, share in zip(names, shares)]
     row = None if row is None else row.reshape(row.shape[0], 1, heads, channels)
     found = _SHIFTED_TOKENS(x.reshape(B, T, heads, channels), *shares, row, bool(output_row), cu_seqlens=cu_seqlens)
     mixed = tuple(y.reshape(B, T, D) for y in (found[:-1] if output_row else found))
@@ -95,13 +102,19 @@ def rwkv7_block(r, w, k, v, a, g, k_k, k_a, r_k, norm_weight, norm_bias, *, v_fi
 
     One step is one program. More steps are two: the recurrence, whose output is rounded to its rows' type, and
     what comes after it."""
+    keys, values = "[B, T, H, K]", "[B, T, H, V]"
+    r, w, k, v, a, g, k_k, k_a, r_k, norm_weight, norm_bias, v_first, v_share = operands(
+        ("r", r, keys), ("w", w, keys), ("k", k, keys), ("v", v, values), ("a", a, keys), ("g", g, values),
+        ("k_k", k_k, "[...]"), ("k_a", k_a, "[...]"), ("r_k", r_k, "[...]"),
+        ("norm_weight", norm_weight, "[...]?"), ("norm_bias", norm_bias, "[...]?"),
+        ("v_first", v_first, values + "?"), ("v_share", v_share, values + "?"))
     (H, K), V = r.shape[2:], v.shape[3]
     if (v_first is None) != (v_share is None):
         raise TensorError("'v_first' and 'v_share' are given together or not at all")
     if (norm_weight is None) != (norm_bias is None):
         raise TensorError("'norm_weight' and 'norm_bias' are given together or not at all")
-    k_k, k_a, r_k = (x.reshape(H, K) for x in (k_k, k_a, r_k))
-    weight, bias = (None if x is None else x.reshape(H, V) for x in (norm_weight, norm_bias))
+    k_k, k_a, r_k = [of_shape(n, x, (H, K)) for n, x in (("k_k", k_k), ("k_a", k_a), ("r_k", r_k))]
+    weight, bias = of_shape("norm_weight", norm_weight, (H, V)), of_shape("norm_bias", norm_bias, (H, V))
     eps = 1e-5 * K if eps is None else float(eps)
     options = dict(initial_state=initial_state, cu_seqlens=cu_seqlens, save_states=save_states)
     if r.shape[1] == 1:

@@ -2,6 +2,7 @@
 
 from . import _functions as f
 from ._errors import TensorError
+from ._outside import of_shape
 from ._recurrence import Recurrence
 
 TAPS = 4  # of a convolution, at most
@@ -48,14 +49,14 @@ def in_16_bits(x):
 def taps_of(weight, bias, sizes, names="q, k and v"):
     """For each part of a convolution's channels, of [heads, channels] each: its taps, the newest
     row's last, and its bias."""
-    width = weight.shape[-1]
+    width = weight.shape[-1] if len(weight.shape) else 0
     total = sum(heads * channels for heads, channels in sizes)
     if not 1 <= width <= TAPS:
         raise TensorError(f"'conv_weight' has a width of {width}; ejk takes 1 to {TAPS}")
     if weight.shape[0] != total or len(weight.shape) not in (2, 3):
         raise TensorError(f"'conv_weight' must be [{total}, 1, W] or [{total}, W], as {names} have "
                           f"{total} channels, but is {list(weight.shape)}")
-    weight = weight.reshape(total, width)
+    weight, bias = weight.reshape(total, width), of_shape("conv_bias", bias, (total,))
     taps, biases, first = [], [], 0
     for heads, channels in sizes:
         end = first + heads * channels

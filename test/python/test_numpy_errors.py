@@ -76,14 +76,44 @@ class Errors(unittest.TestCase):
             gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"],
                         initial_state=np.zeros((2, 2, 4, 3)))
 
-    def test_no_tensors(self):
-        a = {n: list(x) for n, x in arrays().items()}
-        q, k, v, g, beta, gk = a.values()
-        o = ejk.ops
-        for call in (lambda: o.gla(q, k, v, gk), lambda: o.retention(q, k, v), lambda: o.mlstm(q, k, v, g, g),
-                     lambda: o.kda(q, k, v, gk, beta), lambda: o.gated_slot_attention(q, k, v, k, gk)):
-            with self.assertRaisesRegex(ejk.TensorError, "'q' must be a tensor"):
-                call()
+    def test_every_argument_of_named_functions(self):
+        """A list, an array of another rank and one of integers are refused by their names."""
+        B, T, H, K = 2, 6, 2, 4
+        rows, numbers, heads, all_channels = (np.zeros(s, "f4") for s in ((B, T, H, K), (B, T, H), (H,), (H * K,)))
+        q = dict(q=rows, k=rows, v=rows)
+        block = dict(**q, z=rows, b=numbers, conv_weight=np.zeros((3 * H * K, 4), "f4"), A_log=heads,
+                     norm_weight=np.zeros(K, "f4"))
+        shares = {n: np.zeros(8, "f4") for n in ("x_r", "x_w", "x_k", "x_v", "x_a", "x_g")}
+        calls = {
+            "gla": dict(**q, g=rows), "retention": q, "delta_rule": dict(**q, beta=numbers),
+            "mlstm": dict(**q, i=numbers, f=numbers),
+            "gated_delta_product": dict(q=rows, k=rows[:, :, None], v=rows[:, :, None],
+                                        beta=numbers[:, :, None], g=numbers),
+            "mamba3": dict(x=rows, dt=numbers, A=heads, trap=numbers, B=rows, C=rows, D=heads),
+            "gated_slot_attention": dict(**q, s=rows, g=rows),
+            "gated_delta_net": dict(**block, a=numbers, dt_bias=heads),
+            "kda_block": dict(**block, g=rows, dt_bias=all_channels),
+            "mamba2_block": dict(x=rows, B=rows, C=rows, z=rows, dt=numbers, conv_weight=block["conv_weight"],
+                                 A_log=heads, dt_bias=heads, D=heads, norm_weight=all_channels),
+            "rwkv7_block": dict(**{n: rows for n in "rwkvag"}, k_k=all_channels, k_a=all_channels, r_k=rows[0, 0],
+                                norm_weight=all_channels, norm_bias=all_channels),
+            "rwkv7_shift": dict(x=rows.reshape(B, T, 8), **shares)}
+        # What is taken by its number of elements alone, or over time as well.
+        any_rank = {"conv_weight", "norm_weight", "norm_bias", "k_k", "k_a", "r_k", *shares}
+        wrong = {"a list": lambda x: x.tolist(), "integers": lambda x: x.astype(np.int32),
+                 "booleans": lambda x: x > 0, "more axes": lambda x: np.stack([x] * 3)}
+        for function, arguments in calls.items():
+            for name, x in arguments.items():
+                for kind, make in wrong.items():
+                    if kind == "more axes" and (name in any_rank or x.ndim < 3):
+                        continue
+                    with self.subTest(function, name=name, kind=kind), \
+                            self.assertRaisesRegex(ejk.TensorError, f"'{name}'"):
+                        getattr(ejk.ops, function)(**{**arguments, name: make(x)})
+            for name in any_rank.intersection(arguments):
+                with self.subTest(function, name=name, kind="fewer elements"), \
+                        self.assertRaisesRegex(ejk.TensorError, f"'{name}'"):
+                    getattr(ejk.ops, function)(**{**arguments, name: arguments[name][:1]})
 
     def test_gates_are_named_as_they_are_given(self):
         a = arrays()
