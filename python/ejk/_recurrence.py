@@ -170,8 +170,11 @@ class Recurrence:
     def __reduce__(self):
         # By its name where that says this one. Else its function is pickled, which says what is
         # wrong with one that has no name in its module.
-        if _find(self.__module__, self.__qualname__) is self:
-            return _find, (self.__module__, self.__qualname__)
+        try:
+            if _find(self.__module__, self.__qualname__) is self:
+                return _find, (self.__module__, self.__qualname__)
+        except (AttributeError, ImportError):
+            pass
         return Recurrence, (self._function, self._states, self._reverse, self._queries,
                             self._remedies)
 
@@ -480,8 +483,11 @@ def check_exact(names, described):
 
 
 def _find(module, name):
-    """What a name says in its module; None where it says nothing."""
+    """What a name says in its module."""
     value = importlib.import_module(module)
     for part in name.split("."):
-        value = getattr(value, part, None)
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            raise AttributeError(f"module '{module}' has no recurrence '{name}'; it was pickled by this name") from None
     return value

@@ -304,6 +304,9 @@ class Programs(unittest.TestCase):
 
     def test_pickling(self):
         self.assertIs(pickle.loads(pickle.dumps(gated_delta)), gated_delta)
+        gone = pickle.dumps(gated_delta).replace(b"gated_delta", b"gated_gamma")
+        with self.assertRaisesRegex(AttributeError, "no recurrence 'gated_gamma'"):
+            pickle.loads(gone)
 
     def test_threads(self):
         a = arrays(seed=5)
