@@ -334,7 +334,7 @@ private:
 
   /// Whether `op` is a matmul for whose new accumulators there are too few registers. One that is the
   /// last use of an operand in as many registers takes more only while it runs, so that waiting saves
-  /// none if a thread has those.
+  /// none if a thread has those. That was measured where steps read the state that they correct.
   bool lacksRegisters(Operation *op) const {
     auto dot = dyn_cast<DotOp>(op);
     if (!dot || registersOf(dot.getAcc()) != 0)
@@ -342,8 +342,8 @@ private:
     int64_t more = registersOf(dot.getResult());
     for (Value value : usedBy.lookup(op))
       more -= usesLeft.lookup(value) == 1 ? registersOf(value) : 0;
-    if (more > 0)
-      return registers + more > most;
+    if (more > 0 || !dot->getParentOfType<ProgramOp>().getCorrects())
+      return registers + registersOf(dot.getResult()) > most;
     return registers + registersOf(dot.getResult()) > cost::kFragmentsOfPairedReads;
   }
 

@@ -36,7 +36,7 @@ unsigned cost::warpsFor(int64_t elements, bool isBusy) {
 }
 
 bool cost::fitsPartitions(int64_t ofFront, int64_t ofState) {
-  return ofFront <= 144 && ofState <= 176;
+  return ofFront <= 80 && ofState <= 176;
 }
 
 bool cost::fitFewWarps(int64_t ofTiles) { return ofTiles <= kThreadRegisters; }
