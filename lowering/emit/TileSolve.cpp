@@ -74,12 +74,8 @@ void TileEmitter::emitInvertDiagonal(InvertDiagonalOp op) {
           x[i] = b.make<math::FmaOp>(rowsOf[i][k], own, x[i]);
       }
     }
-    if (inPlace) {
-      int64_t some = rows % kWarpSize; // lanes of the last warp
-      Value all = b.i32(-1), isLast = b.less(b.i32(rows - some - 1), number);
-      b.make<NVVM::SyncWarpOp>(some ? b.make<arith::SelectOp>(isLast, b.i32((1 << some) - 1), all)
-                                    : all);
-    }
+    if (inPlace)
+      b.make<NVVM::SyncWarpOp>(b.i32(-1));
     Value target = b.at(to.address, byte,
                         b.add(b.mul(own, block * to.pitch), b.mul(number, sizeof(float))));
     for (auto [i, element] : llvm::enumerate(x)) {

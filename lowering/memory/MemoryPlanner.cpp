@@ -267,8 +267,11 @@ void MemoryPlanner::visitConvert(ConvertOp op) {
 void MemoryPlanner::visitInverses(Operation *op) {
   Value result = op->getResult(0), matrix = op->getOperand(0);
   Tile &from = use(matrix);
+  // Whole warps substitute, so that their lanes can wait for one another.
+  bool fillsWarps = isa<MergeInversesOp>(op) ||
+                    cast<VectorType>(matrix.getType()).getDimSize(0) % kWarpSize == 0;
   if (llvm::is_contained(lastUses.lookup(op), matrix) && from.range.end && !carriedPlace(result) &&
-      !matrix.getDefiningOp<TakeOp>()) {
+      !matrix.getDefiningOp<TakeOp>() && fillsWarps) {
     Tile place = from;
     from.range = {};
     setPlace(result, place.layout);
