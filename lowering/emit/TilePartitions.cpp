@@ -22,14 +22,27 @@ using namespace ejk::tile;
 /// A block has 16 barriers, and barrier 0 is for the whole block. It has at most 1024 threads.
 static constexpr int64_t kMostPartitions = 15, kMostWarps = 32;
 
+static bool worksOnTiles(Operation *op) {
+  return llvm::any_of(op->getResultTypes(), llvm::IsaPred<VectorType>) ||
+         isa<StoreOp, StoreSlotOp>(op);
+}
+
+/// Tiles are laid out for the program's warps at most; which partition has fewer shows in its layouts
+/// (layout/CheckLayouts.cpp).
 LogicalResult ejk::checkPartitions(ProgramOp program) {
   WarpSpecializeOp partitions = partitionsOf(program);
   if (!partitions)
     return success();
-  int64_t warps = 0, count = 0;
+  int64_t laidOut = program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt(), warps = 0, count = 0;
   for (auto partition : partitions.getBody().getOps<PartitionOp>()) {
     ++count;
     warps += partition.getWarps();
+    WalkResult walked = partition.walk([](Operation *op) {
+      return worksOnTiles(op) ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    if (walked.wasInterrupted() && int64_t(partition.getWarps()) > laidOut)
+      return partition.emitError() << "works on tiles that are laid out for " << laidOut
+                                   << " warps, but has " << partition.getWarps();
   }
   if (count > kMostPartitions || warps > kMostWarps)
     return partitions.emitError() << "a block has at most " << kMostPartitions << " partitions and "

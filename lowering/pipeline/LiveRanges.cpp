@@ -423,3 +423,21 @@ void ejk::useResultsEarly(Block &block) {
     }
   }
 }
+
+void ejk::issueMatmulsEarly(Block &block) {
+  Operation *place = nullptr;
+  for (auto load : block.getOps<LoadOp>())
+    place = !place || place->isBeforeInBlock(load) ? load : place;
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    auto dot = dyn_cast<DotOp>(op);
+    if (isa<InvertDiagonalOp, MergeInversesOp>(op))
+      place = &op;
+    if (!dot || dot.getAcc().getParentBlock() == &block || dot->isBeforeInBlock(place) ||
+        !llvm::all_of(ValueRange{dot.getLhs(), dot.getRhs()}, [](Value operand) {
+          return operand.getDefiningOp<LoadOp>() != nullptr;
+        }))
+      continue;
+    dot->moveAfter(place);
+    place = dot;
+  }
+}

@@ -52,6 +52,10 @@ void endRangesEarly(mlir::Block &block);
 /// registers: they hold it until they are waited for.
 void useResultsEarly(mlir::Block &block);
 
+/// Moves matmuls of loaded rows up, the first one to the start, others to the last inverse before them, so
+/// that they run while sums and exponentials of gates, and stores, do.
+void issueMatmulsEarly(mlir::Block &block);
+
 /// Rematerialises elementwise ops on the exact path for each use, if their operands can wait or are
 /// live anyway.
 void rematerialise(mlir::Block &block);

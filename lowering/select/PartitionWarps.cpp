@@ -61,7 +61,7 @@ public:
     frontLoop = loopOverChunks(front);
     stateLoop = loopOverChunks(state);
     if (!loadAlike() || !takeComputedTiles(stages)) {
-      why = "a tile lies in shared memory on one side alone";
+      why = "the two sides load other rows of a tensor, or have a tile in other places";
       return failure();
     }
     useResultsEarly(*stateLoop.getBody());
@@ -74,7 +74,7 @@ public:
     deferStores(state, /*always=*/true);
     stateLoop = loopOverChunks(state);
     if (!takeRowsOfFront()) {
-      why = "the two sides have other rows";
+      why = "rows are in two rings";
       return failure();
     }
     ProgramOp program = join();
@@ -190,19 +190,31 @@ private:
                                : state.getSequenceArgs()[parts.sequencesOfFront[place - args.begin()]];
   }
 
-  LoadOp loadInState(LoadOp load) {
-    for (auto own : stateLoop.getBody()->getOps<LoadOp>())
-      if (own.getRows() == rowsInState(load.getRows()) && own.getType() == load.getType())
-        return own;
-    return {};
+  /// Whether an index of the front and one of the state are the same, in the same iteration.
+  bool isSameIndex(Value ofFront, Value ofState) {
+    if (ofFront == frontLoop.getInductionVar())
+      return ofState == stateLoop.getInductionVar();
+    for (auto [one, other] : llvm::zip(front.getScalars(), state.getScalars()))
+      if (ofFront == one)
+        return ofState == other;
+    Operation *one = ofFront.getDefiningOp(), *other = ofState.getDefiningOp();
+    auto same = [&](Value a, Value b) { return success(isSameIndex(a, b)); };
+    return one && other && isPure(one) && one->getNumRegions() == 0 &&
+           OperationEquivalence::isEquivalentTo(one, other, same, /*markEquivalent=*/nullptr,
+                                                OperationEquivalence::IgnoreLocations);
   }
 
-  /// Whether what both load lies alike in shared memory.
+  /// Whether all that both load of one tensor are the same rows and columns, and lie alike in shared
+  /// memory.
   bool loadAlike() {
-    return llvm::all_of(frontLoop.getBody()->getOps<LoadOp>(), [&](LoadOp load) {
-      LoadOp own = loadInState(load);
-      return !own || layoutOf(own) == layoutOf(load);
-    });
+    for (auto load : frontLoop.getBody()->getOps<LoadOp>())
+      for (auto own : stateLoop.getBody()->getOps<LoadOp>())
+        if (own.getRows() == rowsInState(load.getRows()) &&
+            (own.getType() != load.getType() || layoutOf(own) != layoutOf(load) ||
+             !isSameIndex(load.getFirst(), own.getFirst()) ||
+             !isSameIndex(load.getChannel(), own.getChannel())))
+          return false;
+    return true;
   }
 
   /// Notes which tile of which ring of the state each load of the front is; none for what the front
@@ -325,7 +337,7 @@ private:
     b.setInsertionPoint(loop.getBody()->getTerminator());
     // A take of each ring that has rows of the front.
     llvm::DenseMap<Value, TakeOp> takes;
-    llvm::DenseMap<Value, Operation *> lastUses;
+    llvm::MapVector<Value, Operation *> lastUses;
     for (auto &[load, place] : places) {
       Value ring = inState.lookup(place.first.getRing());
       TakeOp &take = takes[ring];
@@ -413,26 +425,6 @@ private:
     return program
         ->walk([](InvertDiagonalOp) { return WalkResult::interrupt(); })
         .wasInterrupted();
-  }
-
-  /// Moves matmuls of loaded rows up, the first one to the start, others to the last inverse before
-  /// them, so that they run while sums and exponentials of gates, and stores, do.
-  static void issueMatmulsEarly(Block &block) {
-    Operation *place = nullptr;
-    for (auto load : block.getOps<LoadOp>())
-      place = !place || place->isBeforeInBlock(load) ? load : place;
-    for (Operation &op : llvm::make_early_inc_range(block)) {
-      auto dot = dyn_cast<DotOp>(op);
-      if (isa<InvertDiagonalOp, MergeInversesOp>(op))
-        place = &op;
-      if (!dot || dot.getAcc().getParentBlock() == &block || dot->isBeforeInBlock(place) ||
-          !llvm::all_of(ValueRange{dot.getLhs(), dot.getRhs()}, [](Value operand) {
-            return operand.getDefiningOp<LoadOp>() != nullptr;
-          }))
-        continue;
-      dot->moveAfter(place);
-      place = dot;
-    }
   }
 
   /// The front keeps its order otherwise: it has time, and few registers.

@@ -66,7 +66,6 @@ public:
     StoreOp store = storeOfChunk();
     if (!store || !carriesMatrix())
       return {};
-    combineScales(loop);
     classify();
     if (matmuls < kFewestMatmuls || handedOver.empty() ||
         !llvm::all_of(handedOver, [&](Value tile) { return isOfChunk(tile); }))
@@ -294,5 +293,10 @@ std::optional<ProgramsByState> ejk::splitByState(ProgramOp program) {
   scf::ForOp loop = loopOverChunks(program);
   if (!loop || program.getOutputs().empty() || !program.getBlock().getOps<MakeRingOp>().empty())
     return {};
-  return Divider(program, loop).run();
+  OpBuilder b(program);
+  auto copy = cast<ProgramOp>(b.clone(*program));
+  combineScales(loopOverChunks(copy));
+  std::optional<ProgramsByState> parts = Divider(copy, loopOverChunks(copy)).run();
+  copy.erase();
+  return parts;
 }
