@@ -1,6 +1,6 @@
 // Products of rows that become a matmul's operand in shared memory are stored there before the matmuls
 // that run in between: of a delta rule q kᵀ, which is computed one iteration early, before what is solved.
-// RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --emit=plan -o - 2>/dev/null | FileCheck %s
+// RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --partition-warps=false --emit=plan -o - 2>/dev/null | FileCheck %s
 // CHECK: scf.for {{.*}} iter_args(%{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %[[QK:[a-z0-9]+]] = %{{[0-9]+}}, {{.*}}) ->
 // CHECK: %[[P:[0-9]+]] = arith.mulf %[[QK]],
 // CHECK: %[[P1:[0-9]+]] = arith.truncf %[[P]]

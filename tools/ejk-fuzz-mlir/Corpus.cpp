@@ -56,6 +56,8 @@ static constexpr const char *kCommon[] = {
     "ejk-select-stages{arch=sm_90a}",
     "ejk-split-exponentials",
     "ejk-specialize-warps",
+    "ejk-partition-warps",
+    "ejk-partition-warps{arch=sm_90a}",
     "ejk-make-alternatives",
     "ejk-select-schedule",
     "ejk-select-schedule{schedule=chunk}",
