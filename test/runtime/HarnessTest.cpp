@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 using namespace ejk;
 using namespace ejk::test;
@@ -145,6 +146,33 @@ TEST(RandomInputs, FollowRoles) {
     squares += key * key;
   EXPECT_NEAR(squares / double(keys.size()) * 128, 1, 0.1); // a key of 128 channels is 1 long
   EXPECT_GT(*std::max_element(gates.begin(), gates.end()), 1);
+}
+
+// Gates of a channel are alike in all rows, also past what is repeated.
+TEST(RandomInputs, HaveGatesOfAProfile) {
+  Package package = std::move(*readPackage(pack(glaManifest())));
+  const Entry &entry = package.manifest.entries[0];
+  Sizes sizes = *parseSizes("B=1,T=400,H=4,Hkv=4,N=5");
+  auto gatesOf = [&](std::string_view profile) {
+    auto drawn = randomInputs(entry, sizes, 7, profile);
+    EXPECT_TRUE(drawn) << drawn.error().message;
+    return toDoubles((*drawn)[3]);
+  };
+  for (double gate : gatesOf("lb5"))
+    EXPECT_TRUE(-5 <= gate && gate <= 0) << gate;
+  std::vector<double> strong = gatesOf("lb5"), weak = gatesOf("weak");
+  EXPECT_LT(std::accumulate(strong.begin(), strong.end(), 0.0) / double(strong.size()), -2);
+  EXPECT_GE(*std::min_element(weak.begin(), weak.end()), -1.0 / 16);
+  std::vector<double> softplus = gatesOf("softplus");
+  EXPECT_LE(*std::max_element(softplus.begin(), softplus.end()), 0);
+  std::vector<double> resets = gatesOf("resets");
+  for (size_t i = 0; i < resets.size(); ++i)
+    EXPECT_EQ(std::isinf(resets[i]), i / 4 % 61 == 60) << i;
+  std::vector<double> saturated = gatesOf("saturated");
+  for (size_t i = 4; i < saturated.size(); ++i)
+    EXPECT_EQ(saturated[i], saturated[i - 4]);
+  EXPECT_EQ(randomInputs(entry, sizes, 7, "strong").error().message,
+            "there are no gates 'strong'; there are mid, weak, mixed, logsigmoid, lb5, softplus, saturated, resets");
 }
 
 TEST(RandomInputs, Errors) {

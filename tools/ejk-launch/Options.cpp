@@ -25,6 +25,9 @@ Runs a kernel package on a GPU, or on the CPU, with no compiler.
   --random=B=4,T=128,.. Draw inputs of these sizes instead, at the scale that a
                         trained model has: keys of norm 1, decays near 1. An
                         entry without sizes takes --random= alone.
+  --gates=NAME          Log gates that --random draws: mid (logsigmoid(x)/16, the
+                        default), weak, mixed, logsigmoid, lb5 (-5 sigmoid(x)),
+                        softplus (-exp(A) softplus(x)), saturated or resets.
   --seed=N              What --random starts from (default 0).
   --outputs=FILE        Write the outputs: a .safetensors file, or a folder that
                         ends in / for .npy files.
@@ -94,7 +97,7 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
     };
     static const char *const valued[] = {"--entry",    "--inputs", "--outputs",        "--expect",
                                          "--rtol",     "--random", "--seed",           "--device",
-                                         "--schedule", "--arch",   "--multiprocessors"};
+                                         "--schedule", "--arch",   "--multiprocessors", "--gates"};
     bool known = false;
     for (const char *option : valued)
       known |= name == option;
@@ -118,6 +121,8 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
       options.arch = value;
     } else if (name == "--random") {
       options.random = value;
+    } else if (name == "--gates") {
+      options.gates = value;
     } else if (name == "--rtol") {
       char *end = nullptr;
       options.rtol = std::strtod(value.c_str(), &end);

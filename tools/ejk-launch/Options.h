@@ -19,6 +19,7 @@ struct LaunchOptions {
   std::string outputs;
   std::vector<std::string> expect;
   std::optional<std::string> random;
+  std::string gates = "mid";
   uint64_t seed = 0;
   double rtol = 3e-3;
   /// Which GPU, the CPU, or whichever the package has code for: a GPU first.

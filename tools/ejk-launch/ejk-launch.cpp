@@ -77,7 +77,7 @@ static Result<std::vector<HostTensor>> makeInputs(const LaunchOptions &options,
   Result<Sizes> sizes = parseSizes(*options.random);
   if (!sizes)
     return sizes.error();
-  return randomInputs(**entry, *sizes, options.seed);
+  return randomInputs(**entry, *sizes, options.seed, options.gates);
 }
 
 static int printTraffic(const LaunchOptions &options, const Package &package) {

@@ -320,8 +320,8 @@ struct Drawn {
 /// rule subtracts beta k kᵀ from what it keeps, which else grows with the steps.)
 static Drawn drawnAs(func::FuncOp function, unsigned index, int64_t channels) {
   switch (roleOf(function, index)) {
-  case Role::logDecay:
-    return {check::Distribution::log_gate};
+  case Role::logDecay: // of a profile
+    return {check::Distribution::normal};
   case Role::rate:
     return {check::Distribution::uniform};
   case Role::key:
@@ -331,7 +331,8 @@ static Drawn drawnAs(func::FuncOp function, unsigned index, int64_t channels) {
   }
 }
 
-Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes sizes, uint64_t seed) {
+Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes sizes, uint64_t seed,
+                                                StringRef gates) {
   if (Result<bool> types = checkArgumentTypes(function); !types)
     return types.error();
   SymbolSizes symbols(function);
@@ -368,13 +369,19 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
         setElement(tensor, n, 1 + double(random.next() % rows));
     } else if (isa<FloatType>(getElementTypeOrSelf(function.getArgumentTypes()[i]))) {
       Drawn drawn = drawnAs(function, i, shape.empty() ? 1 : shape.back());
+      Result<GateProfile> profile = GateProfile::make(gates, shape, seed);
+      if (!profile)
+        return bad("--gates: " + profile.error().message);
+      bool isGate = roleOf(function, i) == Role::logDecay;
       constexpr int64_t some = 1 << 16;
       int64_t size = tensor.numElements();
       llvm::parallelFor(0, llvm::divideCeil(size, some), [&](size_t part) {
         check::Random own = random;
         own.skip(2 * part * some);
-        for (int64_t n = part * some, end = std::min(size, n + some); n < end; ++n)
-          setElement(tensor, n, drawn.factor * own.draw(drawn.distribution));
+        for (int64_t n = part * some, end = std::min(size, n + some); n < end; ++n) {
+          double x = own.draw(drawn.distribution);
+          setElement(tensor, n, isGate ? profile->at(n, x) : drawn.factor * x);
+        }
       });
     }
     inputs.push_back(std::move(tensor));
@@ -416,7 +423,7 @@ Result<bool> ejk::checkNames(func::FuncOp function, const std::vector<HostTensor
 Result<std::vector<HostTensor>> ejk::matchInputs(func::FuncOp function,
                                                  const std::vector<HostTensor> &given,
                                                  unsigned required, const Sizes &sizes,
-                                                 uint64_t seed, bool fromNpy) {
+                                                 uint64_t seed, StringRef gates, bool fromNpy) {
   SymbolSizes symbols(function, fromNpy);
   symbols.know(sizes);
   if (Result<bool> known = checkSymbols(symbols); !known)
@@ -424,7 +431,7 @@ Result<std::vector<HostTensor>> ejk::matchInputs(func::FuncOp function,
   Result<std::vector<HostTensor>> inputs = takeGiven(symbols, given, required);
   if (!inputs || llvm::none_of(*inputs, [](const HostTensor &t) { return t.name.empty(); }))
     return inputs;
-  Result<std::vector<HostTensor>> drawn = drawInputs(function, symbols.sizes, seed);
+  Result<std::vector<HostTensor>> drawn = drawInputs(function, symbols.sizes, seed, gates);
   if (!drawn)
     return drawn;
   for (auto [input, replacement] : llvm::zip(*inputs, *drawn))

@@ -4,6 +4,7 @@
 
 #include "dialect/shapes/Shapes.h"
 #include "dialect/reference/Tensor.h"
+#include "harness/GateProfiles.h"
 #include "harness/RandomInputs.h"
 
 namespace ejk {
@@ -18,17 +19,19 @@ std::optional<DataType> dataTypeOf(mlir::Type element);
 /// that .npy files gave them.
 Result<std::vector<HostTensor>> matchInputs(mlir::func::FuncOp function,
                                             const std::vector<HostTensor> &given, unsigned required,
-                                            const Sizes &sizes, uint64_t seed, bool fromNpy);
+                                            const Sizes &sizes, uint64_t seed,
+                                            llvm::StringRef gates, bool fromNpy);
 
 /// That there is an argument for each of `given`.
 Result<bool> checkNames(mlir::func::FuncOp function, const std::vector<HostTensor> &given);
 
 /// The same, drawn at random with the sizes of the symbols (dialect/shapes/Shapes.h).
 /// Key/value and parameter heads are as many as query heads when not given, B
-/// of packed sequences is 1. Gates are log(sigmoid(x)); packed sequences differ
+/// of packed sequences is 1. Gates are of the profile `gates` (harness/GateProfiles.h); packed sequences differ
 /// in length, and when there are several one of them is empty. Sequences whose states lie in a pool
 /// have different ones, and one of eight has none.
-Result<std::vector<HostTensor>> drawInputs(mlir::func::FuncOp function, Sizes sizes, uint64_t seed);
+Result<std::vector<HostTensor>> drawInputs(mlir::func::FuncOp function, Sizes sizes, uint64_t seed,
+                                           llvm::StringRef gates = "logsigmoid");
 
 /// Sets what `output`, a result of `function`, has of sequences without a state in a pool to zero:
 /// a kernel writes nothing of them, so that it is undefined.

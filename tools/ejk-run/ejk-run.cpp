@@ -65,6 +65,11 @@ static cl::opt<std::string> randomSizes(
              "(keys of norm 1, decays near 1): a size for each symbol of the arguments' shapes"));
 static cl::opt<uint64_t> seed("seed", cl::init(0), cl::cat(category),
                               cl::desc("For --random: the same seed gives the same inputs"));
+static cl::opt<std::string> gates(
+    "gates", cl::init("logsigmoid"), cl::cat(category), cl::value_desc("profile"),
+    cl::desc("Log gates that --random draws: logsigmoid (the default), mid (logsigmoid(x)/16), "
+             "weak, mixed, lb5 (-5 sigmoid(x)), softplus (-exp(A) softplus(x)), saturated or "
+             "resets"));
 static Choice<DeviceKind> device(
     "device", cl::init(DeviceKind::automatic), cl::cat(category), cl::desc("Where to run"),
     cl::values(clEnumValN(DeviceKind::automatic, "auto", "the GPU if there is one, else the CPU"),
@@ -155,7 +160,7 @@ static Result<std::vector<HostTensor>> makeInputs(func::FuncOp function, unsigne
     if (!chosen)
       return chosen.error();
     if (inputFiles.empty())
-      return drawInputs(function, *chosen, seed);
+      return drawInputs(function, *chosen, seed, gates.getValue());
     sizes = std::move(*chosen);
     required = 0;
   }
@@ -173,7 +178,7 @@ static Result<std::vector<HostTensor>> makeInputs(func::FuncOp function, unsigne
       return all.error();
   bool fromNpy =
       llvm::any_of(inputFiles, [](StringRef name) { return !name.ends_with(".safetensors"); });
-  return matchInputs(function, *given, required, sizes, seed, fromNpy);
+  return matchInputs(function, *given, required, sizes, seed, gates.getValue(), fromNpy);
 }
 
 /// Before anything is run: an error's message if the results cannot go where they are to go.

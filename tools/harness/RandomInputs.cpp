@@ -1,12 +1,13 @@
 //===- RandomInputs.cpp - inputs for an entry, from sizes and a seed ------===//
 
 #include "RandomInputs.h"
+#include "GateProfiles.h"
+#include "Normal.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
-#include <random>
 
 using namespace ejk;
 
@@ -32,26 +33,6 @@ Result<Sizes> ejk::parseSizes(std::string_view text) {
   }
   return sizes;
 }
-
-namespace {
-/// Normal numbers by Box and Muller: the standard library's differ between
-/// implementations.
-class Normal {
-public:
-  explicit Normal(uint64_t seed) : engine(seed) {}
-
-  double uniform() {
-    return (double(engine() >> 11) + 0.5) * 0x1p-53; // never 0 or 1
-  }
-  double next() {
-    double radius = std::sqrt(-2 * std::log(uniform()));
-    return radius * std::cos(2 * 3.14159265358979323846 * uniform());
-  }
-
-private:
-  std::mt19937_64 engine;
-};
-} // namespace
 
 static bool isGate(const TensorSpec &spec) {
   return spec.role == logDecayRole;
@@ -104,7 +85,7 @@ Result<std::vector<int64_t>> ejk::symbolValues(const Entry &entry, const Sizes &
 }
 
 Result<std::vector<HostTensor>> ejk::randomInputs(const Entry &entry, const Sizes &sizes,
-                                                  uint64_t seed) {
+                                                  uint64_t seed, std::string_view gates) {
   Result<std::vector<int64_t>> values = symbolValues(entry, sizes);
   if (!values)
     return values.error();
@@ -144,11 +125,18 @@ Result<std::vector<HostTensor>> ejk::randomInputs(const Entry &entry, const Size
       double factor = spec.role == keyRole && count > 0 && !tensor.shape.empty()
                           ? 1 / std::sqrt(double(tensor.shape.back()))
                           : 1;
-      for (int64_t i = 0; i < std::min(count, mostDrawn); ++i) {
+      // Gates of a channel are alike: what is repeated of them is an odd number of rows.
+      int64_t drawnElements = mostDrawn;
+      Result<GateProfile> profile = GateProfile::make(gate ? gates : "mid", shape, seed);
+      if (!profile)
+        return profile.error();
+      if (gate && profile->rowSize() <= mostDrawn)
+        drawnElements = (mostDrawn / profile->rowSize() - 1 | 1) * profile->rowSize();
+      for (int64_t i = 0; i < std::min(count, drawnElements); ++i) {
         double x = uniform ? random.uniform() : random.next();
-        setElement(tensor, i, gate ? -std::log1p(std::exp(-x)) / 16 : factor * x);
+        setElement(tensor, i, gate ? profile->at(i, x) : factor * x);
       }
-      size_t drawn = size_t(mostDrawn * dataTypeSize(spec.dtype));
+      size_t drawn = size_t(drawnElements * dataTypeSize(spec.dtype));
       for (size_t i = drawn; i < tensor.data.size(); i += drawn)
         std::memcpy(&tensor.data[i], &tensor.data[i - drawn],
                     std::min(drawn, tensor.data.size() - i));

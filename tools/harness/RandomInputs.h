@@ -17,10 +17,11 @@ using Sizes = std::map<std::string, int64_t>;
 /// Parses "B=4,T=128".
 Result<Sizes> parseSizes(std::string_view text);
 
-/// Draws all inputs of an entry: normal numbers; gates as models have them,
-/// log(sigmoid(x)) / 16; row offsets that start at 0, never decrease and end at
+/// Draws all inputs of an entry: normal numbers; log gates of the profile `gates`
+/// (GateProfiles.h); row offsets that start at 0, never decrease and end at
 /// their total. The same seed gives the same numbers everywhere.
-Result<std::vector<HostTensor>> randomInputs(const Entry &entry, const Sizes &sizes, uint64_t seed);
+Result<std::vector<HostTensor>> randomInputs(const Entry &entry, const Sizes &sizes, uint64_t seed,
+                                             std::string_view gates = "mid");
 
 /// The values of an entry's symbols, in their order: one for each, no others.
 Result<std::vector<int64_t>> symbolValues(const Entry &entry, const Sizes &sizes);
