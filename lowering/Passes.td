@@ -150,6 +150,11 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
     scans become one loop (`ejk-fuse-programs`, `ejk-merge-ifs`, `ejk-scale-after-dot`) where that
     fits with chunks of 64.
 
+    Gates per channel without bounds may leave a chunk's range. On a GPU the exact path then has chunks
+    of 16 rows, which take four times as strong gates, and go step by step where these leave theirs: in all
+    programs of a group or in none, and only where no program has fewer stages of rows for that. A
+    group that became one loop keeps the step-by-step path.
+
     With `f32-matmuls`, scans whose operands may not be rounded to 16 bits are taken, too, with all
     that share saved states with them: matmuls have f32 operands, in products of bf16 terms
     (`tile.dot`), and saved states are f32. Such programs go without `wgmma` and TMA.
@@ -203,6 +208,7 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"numChunked", "chunked", "scans turned into chunkwise programs">,
                     Statistic<"numShorter", "shorter", "of them with chunks of less than 64">,
                     Statistic<"numFused", "fused", "pairs of them fused">,
+                    Statistic<"numFallingBack", "falling-back", "programs with shorter chunks for strong gates">,
                     Statistic<"numForwards", "forwards", "functions that save states for another">,
                     Statistic<"numDeclined", "declined", "scans left as they are">];
 }

@@ -21,6 +21,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -114,18 +115,36 @@ void TileEmitter::multiply(SmallVector<Value> &acc, const Fragments &f, unsigned
   }
 }
 
-/// `words` of an operand's block of `size` rows across the result that starts at `offset` in this
-/// warp's part, or zeros if these rows are not within `range`. `part` is the part's first row.
+/// Whether the `size` rows that start at `offset` in this warp's part are within `range`. `part` is the
+/// part's first row.
+Value TileEmitter::hasRowsOf(ArrayRef<int64_t> range, int64_t size, Value part, int64_t offset) {
+  Value start = b.add(part, offset);
+  return b.both(b.make<arith::CmpIOp>(arith::CmpIPredicate::sge, start, b.i32(range.front())),
+                b.less(start, b.i32(range.back() - size + 1)));
+}
+
+/// `words` of an operand's block of `size` rows across the result, or zeros if these rows are not
+/// within `range`.
 SmallVector<Value> TileEmitter::zeroBeyond(SmallVector<Value> words, int64_t size, Value part,
                                            int64_t offset, ArrayRef<int64_t> range) {
   if (range.empty())
     return words;
-  Value start = b.add(part, offset);
-  Value isIn = b.both(b.make<arith::CmpIOp>(arith::CmpIPredicate::sge, start, b.i32(range.front())),
-                      b.less(start, b.i32(range.back() - size + 1)));
+  Value isIn = hasRowsOf(range, size, part, offset);
   for (Value &word : words)
     word = b.make<arith::SelectOp>(isIn, word, b.i32(0));
   return words;
+}
+
+/// Of a warp's blocks of 16 rows or columns, the numbers of those that some warp has within `range`:
+/// block i of part p starts at p · `part` + `first`(i).
+static SmallVector<unsigned> blocksWithin(ArrayRef<int64_t> range, unsigned blocks, int64_t parts,
+                                          int64_t part, llvm::function_ref<int64_t(unsigned)> first) {
+  return llvm::filter_to_vector(llvm::seq(blocks), [&](unsigned i) {
+    return range.empty() || llvm::any_of(llvm::seq(parts), [&](int64_t p) {
+             int64_t start = p * part + first(i);
+             return range.front() <= start && start < range.back();
+           });
+  });
 }
 
 void TileEmitter::emitDot(DotOp op) {
@@ -147,21 +166,52 @@ void TileEmitter::emitDot(DotOp op) {
                                              partColumn(f), f.partColumns());
   if (!inRegisters)
     lhs = ldmatrixOperand(left, true, operands.rowsAcross(left.layout, true), partRow(f), 16);
-  for (int64_t along = operands.first; along < operands.last; along += 16) {
-    SmallVector<SmallVector<Value>> blocks;
-    for (unsigned m = 0; m < f.rowTiles(); ++m)
-      blocks.push_back(zeroBeyond(inRegisters ? wordsOf(left, m, along / 16)
-                                              : loadBlock(lhs, f.rowOffset(2 * m), along),
-                                  16, partRow(f), f.rowOffset(2 * m), operands.rows));
-    for (unsigned pair = 0; pair < f.columnTiles() / 2; ++pair) {
-      if (f.columnParts == 1 && !operands.columns.empty() &&
-          (16 * pair < operands.columns.front() || 16 * pair >= operands.columns.back()))
-        continue;
-      SmallVector<Value> columns = zeroBeyond(loadBlock(rhs, 16 * pair, along), 16, partColumn(f),
-                                              16 * pair, operands.columns);
-      for (unsigned m = 0; m < f.rowTiles(); ++m)
-        multiply(result.elements, f, m, pair, blocks[m], columns, getElementTypeOrSelf(right.type));
+  auto firstRow = [&](unsigned m) { return f.rowOffset(2 * m); };
+  auto firstColumn = [](unsigned pair) -> int64_t { return 16 * pair; };
+  SmallVector<unsigned> rowBlocks =
+      blocksWithin(operands.rows, f.rowTiles(), f.rowParts, 16, firstRow);
+  SmallVector<unsigned> columnBlocks = blocksWithin(operands.columns, f.columnTiles() / 2,
+                                                    f.columnParts, f.partColumns(), firstColumn);
+  auto multiplyAll = [&](ArrayRef<int64_t> rows, ArrayRef<int64_t> columns) {
+    for (int64_t along = operands.first; along < operands.last; along += 16) {
+      SmallVector<SmallVector<Value>> blocks;
+      for (unsigned m : rowBlocks)
+        blocks.push_back(zeroBeyond(inRegisters ? wordsOf(left, m, along / 16)
+                                                : loadBlock(lhs, firstRow(m), along),
+                                    16, partRow(f), firstRow(m), rows));
+      for (unsigned pair : columnBlocks) {
+        SmallVector<Value> words = zeroBeyond(loadBlock(rhs, firstColumn(pair), along), 16,
+                                              partColumn(f), firstColumn(pair), columns);
+        for (auto [m, block] : llvm::zip(rowBlocks, blocks))
+          multiply(result.elements, f, m, pair, block, words, getElementTypeOrSelf(right.type));
+      }
     }
+  };
+  // Where a warp has one block, or none, the others go on at once.
+  Value isIn;
+  ArrayRef<int64_t> rows = operands.rows, columns = operands.columns;
+  auto skip = [&](ArrayRef<int64_t> &range, int64_t parts, unsigned blocks, Value part, int64_t first) {
+    if (!range.empty() && parts > 1 && blocks == 1) {
+      Value has = hasRowsOf(range, 16, part, first);
+      isIn = isIn ? b.both(isIn, has) : has;
+    }
+    if (parts == 1 || blocks == 1)
+      range = {};
+  };
+  skip(rows, f.rowParts, rowBlocks.size(), partRow(f), firstRow(rowBlocks.front()));
+  skip(columns, f.columnParts, columnBlocks.size(), partColumn(f), firstColumn(columnBlocks.front()));
+  if (isIn) {
+    SmallVector<Value> before = result.elements;
+    auto branch = b.make<scf::IfOp>(ValueRange(before).getTypes(), isIn, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(branch.thenBlock());
+    multiplyAll(rows, columns);
+    b.make<scf::YieldOp>(result.elements);
+    b.setInsertionPointToEnd(branch.elseBlock());
+    b.make<scf::YieldOp>(before);
+    result.elements.assign(branch.getResults().begin(), branch.getResults().end());
+  } else {
+    multiplyAll(rows, columns);
   }
   tiles[op.getResult()] = result;
 }

@@ -315,6 +315,7 @@ private:
                                   int64_t partSize);
   Vector<Value> loadBlock(const LdmatrixOperand &operand, int64_t across, int64_t along);
   Vector<Value> wordsOf(const Placed &tile, unsigned m, unsigned block);
+  Value hasRowsOf(llvm::ArrayRef<int64_t> range, int64_t size, Value part, int64_t offset);
   Vector<Value> zeroBeyond(Vector<Value> words, int64_t size, Value part, int64_t offset,
                            llvm::ArrayRef<int64_t> range);
   void multiply(Vector<Value> &acc, const Fragments &f, unsigned m, unsigned pair,

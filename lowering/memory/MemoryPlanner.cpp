@@ -198,16 +198,33 @@ void MemoryPlanner::visit(Operation *op) {
     memory.noteWork(count);
 }
 
+/// Whether threads copy the rows past their registers, and wait for them later.
+static bool isCopied(LoadOp op) {
+  return op && isInShared(layoutOf(op)) && copyBytes(op.getRows().getType(), op.getChannel()) >= 4;
+}
+
 void MemoryPlanner::visitLoad(LoadOp op) {
   if (!isInShared(layoutOf(op)))
     return makeInRegisters(op);
-  Tile tile = newShared(op.getType(), layoutOf(op), isMatmulOperand(op));
-  setPlace(op, tile.layout);
-  beforeWrite(tile.range);
-  tiles[op] = tile;
-  if (copyBytes(op.getRows().getType(), op.getChannel()) < 4)
+  if (tiles.contains(op))
+    return; // with the load before it
+  auto place = [&](LoadOp load) {
+    Tile tile = newShared(load.getType(), layoutOf(load), isMatmulOperand(load));
+    setPlace(load, tile.layout);
+    beforeWrite(tile.range);
+    tiles[load] = tile;
+  };
+  place(op);
+  if (!isCopied(op))
     return; // stored by threads
-  b.setInsertionPointAfter(op);
+  // Adjacent loads share one wait. So the barriers that they need come before all of them.
+  LoadOp last = op;
+  for (auto next = dyn_cast<LoadOp>(op->getNextNode()); isCopied(next);
+       next = dyn_cast<LoadOp>(next->getNextNode())) {
+    place(next);
+    last = next;
+  }
+  b.setInsertionPointAfter(last);
   waitForCopies(0);
 }
 

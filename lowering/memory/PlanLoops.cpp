@@ -106,8 +106,18 @@ MemoryPlanner::Tile MemoryPlanner::allocateDoubleBuffer(Type type, LayoutAttr la
   return {type, layout.withPlace(own.begin, other.begin), own};
 }
 
+/// Whether `op` is within an exact path.
+static bool hardlyRuns(Operation *op) {
+  for (auto paths = op->getParentOfType<GuardedOp>(); paths;
+       paths = paths->getParentOfType<GuardedOp>())
+    if (paths.getExact().isAncestor(op->getParentRegion()))
+      return true;
+  return false;
+}
+
 /// Accesses of two iterations are ordered by a barrier at the loop head, or, if `loopEnds` knows
-/// the pending accesses, by the barriers that these need.
+/// the pending accesses, by the barriers that these need. A loop of an exact path always has the barrier:
+/// what is known of the loop around it is then found in few rounds.
 void MemoryPlanner::visitFor(scf::ForOp op) {
   awaitAll();
   finishSums();
@@ -120,8 +130,9 @@ void MemoryPlanner::visitFor(scf::ForOp op) {
   buffers.before = allocatedRanges.size();
   unsigned number = loopNumbers.lookup(op);
   bool isOrdered = !touchesShared(op) || beginsWithBarrier(*op.getBody());
+  bool mayBeKnown = !hardlyRuns(op);
   auto known = loopEnds.known.find(number);
-  bool isKnown = known != loopEnds.known.end();
+  bool isKnown = mayBeKnown && known != loopEnds.known.end();
   if (isKnown)
     memory.pending.add(known->second, /*isOld=*/loopEnds.areInPlace);
   b.setInsertionPointToStart(op.getBody());
@@ -141,7 +152,7 @@ void MemoryPlanner::visitFor(scf::ForOp op) {
   for (ArrayRef<BufferPair> places : {ArrayRef(buffers.carried), ArrayRef(buffers.own)})
     for (const auto &[own, next] : places)
       memory.pending.exchange(own, next);
-  if (!isOrdered)
+  if (!isOrdered && mayBeKnown)
     loopEnds.found[number] = memory.pending;
   if (isKnown)
     loopEnds.wrong |= !(loopEnds.haveBarriers ? known->second.coversBulkStores(memory.pending)
@@ -226,6 +237,9 @@ void MemoryPlanner::visitBranch(Branch op) {
         use(end->getOperand(i));
     awaitAll();
     finishSums();
+    // An exact path hardly runs. It ends with a barrier, so that the fast path needs none for it.
+    if (isa<GuardedOp>(op.getOperation()) && &side == op.elseBlock())
+      barrier();
     after.add(memory.pending);
     loadsAfter.append(loadsSinceBarrier);
     for (const Range &range : unused)

@@ -63,8 +63,19 @@ static bool areApart(StoreOp a, StoreOp b) {
   if (loop && std::make_pair(loop, result) == carrierOf(b) &&
       loop->isProperAncestor(a) != loop->isProperAncestor(b))
     return true;
-  Operation *branch = a->getParentOp();
-  return Branch::is(branch) && branch == b->getParentOp() && a->getBlock() != b->getBlock();
+  for (Operation *op = a->getParentOp(); op; op = op->getParentOp())
+    if (Branch::is(op) && op->isProperAncestor(b))
+      return op->getRegion(0).isAncestor(a->getParentRegion()) !=
+             op->getRegion(0).isAncestor(b->getParentRegion());
+  return false;
+}
+
+/// Whether `store` is of a shorter chunk, in the place of an exact path (ejk-select-schedule). Few chunks
+/// take that path, and threads store their rows.
+static bool isOfShorterChunk(StoreOp store) {
+  auto loop = store ? store->getParentOfType<scf::ForOp>() : scf::ForOp();
+  auto branch = loop ? dyn_cast<GuardedOp>(loop->getParentOp()) : GuardedOp();
+  return branch && branch.getExact().isAncestor(loop->getParentRegion());
 }
 
 SmallVector<StoreOp> ejk::storesTo(Value arg) {
@@ -82,17 +93,22 @@ SmallVector<StoreOp> ejk::findTmaStores(ProgramOp program) {
   for (ValueRange args : {program.getOutputArgs(), program.getSaveArgs()})
     for (Value arg : args) {
       SmallVector<StoreOp> stores = storesTo(arg);
-      bool canUseTma = llvm::all_of(stores, [&](StoreOp store) {
-        auto type = store ? dyn_cast<VectorType>(store.getTile().getType()) : VectorType();
-        // A stage of a ring could be refilled before the bulk store has read it.
-        return type && !store.getTile().getDefiningOp<TakeOp>() &&
-               isTmaTile(store.getRows(), store.getChannel(), type, layoutOf(store.getTile())) &&
-               storesOnce(store) && llvm::all_of(stores, [&](StoreOp other) {
+      SmallVector<StoreOp> ofChunks = llvm::to_vector(
+          llvm::make_filter_range(stores, [](StoreOp store) { return !isOfShorterChunk(store); }));
+      bool areAllApart = llvm::all_of(stores, [&](StoreOp store) {
+        return store && llvm::all_of(stores, [&](StoreOp other) {
                  return other == store || (other && areApart(store, other));
                });
       });
+      bool canUseTma = areAllApart && llvm::all_of(ofChunks, [&](StoreOp store) {
+        auto type = dyn_cast<VectorType>(store.getTile().getType());
+        // A stage of a ring could be refilled before the bulk store has read it.
+        return type && !store.getTile().getDefiningOp<TakeOp>() &&
+               isTmaTile(store.getRows(), store.getChannel(), type, layoutOf(store.getTile())) &&
+               storesOnce(store);
+      });
       if (canUseTma)
-        found.append(stores);
+        found.append(ofChunks);
     }
   return found;
 }

@@ -3,6 +3,7 @@
 #include "dialect/ejk/Names.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/select/Alternatives.h"
+#include "lowering/select/FallBacks.h"
 #include "lowering/select/GroupCopy.h"
 #include "lowering/select/KnownNeeds.h"
 #include "lowering/select/ProgramsOfCpu.h"
@@ -17,9 +18,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 #include "passes/chunk/Chunk.h"
 #include "passes/program/FusePrograms.h"
 #include "passes/program/SimplifyProgram.h"
@@ -257,6 +256,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     }
     if (failed(widenSlices(copy.scans, inF32, savesEveryEntry, programs)))
       return failure();
+    constexpr int64_t rows = cost::kChunkRowsOfStrongGates;
+    FallBacks fallBacks(copy.scans, programs,
+                        settingsFor(copy.scans.front(), rows, savesEntries(copy.scans, rows), inF32));
     for (auto [scan, program] : llvm::zip(copy.scans, programs)) {
       numShorter += int64_t(program.getChunk()) < lengths().front();
       replaceScan(scan, program);
@@ -268,8 +270,14 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     bool mayFuse = fuse && isLong && programs.size() == 2;
     if (mayFuse && isInTwoTerms(programs[0]))
       decide(group.front(), "fused-backward", "a kernel for each scan, in two terms");
-    else if (mayFuse && failed(fusePair(group.front(), programs[0], programs[1])))
+    else if (mayFuse && failed(fusePair(group.front(), programs[0], programs[1], fallBacks)))
       return failure();
+    FailureOr<unsigned> taken = fallBacks.take(group.front(), *target, [&](tile::ProgramOp program) {
+      return failed(fits(program, /*stages=*/1, /*mayLoadLate=*/true)) ? std::nullopt : std::optional(need.bytes);
+    });
+    if (failed(taken))
+      return failure();
+    numFallingBack += *taken;
     // Of a group of several none is there to decode, and no derivative is.
     ScanOp first = group.front();
     bool choose = ShapedType::isDynamic(rowsOf(first)) && !first.getCuSeqlens() &&
@@ -283,8 +291,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   }
 
   /// Fuses two programs, of which the second reads what the first, made of `scan`, computes,
-  /// where that can be and fits.
-  LogicalResult fusePair(ScanOp scan, tile::ProgramOp first, tile::ProgramOp second) {
+  /// where that can be and fits. One kernel has no room for shorter chunks.
+  LogicalResult fusePair(ScanOp scan, tile::ProgramOp first, tile::ProgramOp second,
+                         FallBacks &fallBacks) {
     FailureOr<FusedPrograms> fused = fusePrograms(first, second);
     if (failed(fused))
       return success();
@@ -301,6 +310,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     decide(scan, "fused-backward",
            *statesFit && *allFits ? "one kernel for all gradients" : "a kernel for each scan");
     if (*statesFit && *allFits) {
+      fallBacks.drop();
       replacePrograms(first, second, *fused);
       // By now the scan is gone, and only a name.
       for (SaveStates &saves : forwardSaves)

@@ -143,6 +143,10 @@ constexpr int64_t kChunkLengths[] = {64, 32, 16};
 /// Zen 4 (bf16, T = 1024, H = 8, K = V = 128): 4.21 ms in chunks of 64, 3.95 in chunks of 32.
 constexpr int64_t kChunkLengthsOnCpu[] = {32, 16};
 
+/// The rows of the chunks that take gates which leave the fast path of a longer one. 8 rows from the middle
+/// on take 8 nats a row; models train with up to 5.
+constexpr int64_t kChunkRowsOfStrongGates = 16;
+
 /// What gates per channel may come to, in nats per row over half a chunk, before the chunk leaves
 /// the fast path. Those of logsigmoid(x) with normal x come to 0.8, so 2 is rarely exceeded.
 constexpr double kNatsPerRow = 2;

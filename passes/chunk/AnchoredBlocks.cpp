@@ -12,6 +12,10 @@ using namespace ejk;
 
 static constexpr int64_t kBlockRows = 16;
 
+/// The rows of one `wgmma`. Chunks with fewer rows are multiplied warp by warp, which may leave out the blocks
+/// of others; four warps together multiply all rows in the time of one block.
+static constexpr int64_t kRowsOfWarpgroups = 64;
+
 //===----------------------------------------------------------------------===//
 // Anchors and scales
 //===----------------------------------------------------------------------===//
@@ -142,10 +146,15 @@ void ChunkedState::multiplyByBlocks(TileBuilder &e) {
       for (Factors &x : all) {
         if (b > 0)
           x.earlier = toNextAnchor(e, x.earlier, along, b - 1);
-        Value product = dotTerms(e, termsOf(e, x.later, plan.operandType, x.laterInTerms), false,
-                                 termsOf(e, x.earlier, plan.operandType, x.earlierInTerms), true,
-                                 zeros);
-        Value &sum = blockProducts[x.key], rows = rowsOf(e, product, b);
+        SmallVector<Value, 2> later = termsOf(e, x.later, plan.operandType, x.laterInTerms);
+        SmallVector<Value, 2> earlier = termsOf(e, x.earlier, plan.operandType, x.earlierInTerms);
+        Value &sum = blockProducts[x.key];
+        if (plan.chunk < kRowsOfWarpgroups) {
+          sum = dotTerms(e, later, false, earlier, true, sum ? sum : zeros, /*over=*/{},
+                         /*rows=*/{b * kBlockRows, (b + 1) * kBlockRows});
+          continue;
+        }
+        Value rows = rowsOf(e, dotTerms(e, later, false, earlier, true, zeros), b);
         sum = sum ? e.add(sum, rows) : rows;
       }
   }

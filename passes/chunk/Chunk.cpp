@@ -12,6 +12,8 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"
 #include "passes/chunk/ChunkedState.h"
+#include "passes/FloatBounds.h"
+#include "passes/NumericRange.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanGroups.h"
 #include "passes/scan/ScanProperties.h"
@@ -337,6 +339,19 @@ FailureOr<tile::ProgramOp> ejk::chunkScan(ScanOp scan, const ChunkSettings &sett
   DominanceInfo dominance(program);
   eliminateCommonSubExpressions(rewriter, dominance, program);
   return program;
+}
+
+bool ejk::mayLeaveRange(ScanOp scan, int64_t chunk) {
+  FloatBounds bounds;
+  double least[2] = {}; // of a step, for keys and values
+  for (auto decay : scan.getStep().getOps<DecayOp>())
+    if (decay.getAxis() != Axis::head) {
+      Bounds gate = bounds.of(decay.getGate());
+      if (gate.most > 0)
+        return true;
+      least[decay.getAxis() == Axis::value] += gate.least;
+    }
+  return std::min(least[0], least[1]) * double(chunk / 2) < -range::kGuardNatsOfTwoAxes;
 }
 
 bool ejk::savesEntries(ArrayRef<ScanOp> group, int64_t chunk) {

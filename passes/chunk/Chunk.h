@@ -46,6 +46,10 @@ std::optional<tile::DotAlgorithm> algorithmOf(F32Matmuls matmuls);
 /// with a remark that says why if the scan is not supported.
 mlir::FailureOr<tile::ProgramOp> chunkScan(ScanOp scan, const ChunkSettings &settings);
 
+/// Whether gates per channel may leave the range of a chunk of so many rows: their bounds do not say
+/// that they stay in it.
+bool mayLeaveRange(ScanOp scan, int64_t chunk);
+
 /// Whether each chunk of the scans has a saved state of its own and may save the state at its
 /// start.
 bool savesEntries(llvm::ArrayRef<ScanOp> group, int64_t chunk);

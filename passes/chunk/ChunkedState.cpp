@@ -243,12 +243,15 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
 
 Value ChunkedState::dotTerms(TileBuilder &e, ArrayRef<Value> lhs, bool lhsTransposed,
                              ArrayRef<Value> rhs, bool rhsTransposed, Value acc,
-                             ArrayRef<int64_t> over) {
-  acc = e.dot(lhs.front(), lhsTransposed, rhs.front(), rhsTransposed, acc, over);
+                             ArrayRef<int64_t> over, ArrayRef<int64_t> rows) {
+  auto add = [&](Value left, Value right) {
+    acc = e.dot(left, lhsTransposed, right, rhsTransposed, acc, over, rows);
+  };
+  add(lhs.front(), rhs.front());
   if (lhs.size() > 1)
-    acc = e.dot(lhs.back(), lhsTransposed, rhs.front(), rhsTransposed, acc, over);
+    add(lhs.back(), rhs.front());
   if (rhs.size() > 1)
-    acc = e.dot(lhs.front(), lhsTransposed, rhs.back(), rhsTransposed, acc, over);
+    add(lhs.front(), rhs.back());
   return acc;
 }
 

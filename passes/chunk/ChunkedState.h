@@ -291,7 +291,8 @@ private:
   /// first, so that others who need it alone share it.
   static mlir::Value dotTerms(TileBuilder &e, llvm::ArrayRef<mlir::Value> lhs, bool lhsTransposed,
                               llvm::ArrayRef<mlir::Value> rhs, bool rhsTransposed, mlir::Value acc,
-                              llvm::ArrayRef<int64_t> over = {});
+                              llvm::ArrayRef<int64_t> over = {},
+                              llvm::ArrayRef<int64_t> rows = {});
   /// The same in the basis and not rounded.
   mlir::Value addTile(TileBuilder &e, unsigned add, unsigned dim);
   /// `tile` times `vector`, broadcast along `dim`.

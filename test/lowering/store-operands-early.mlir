@@ -8,22 +8,23 @@
 // CHECK: tile.invert_diagonal
 // CHECK: tile.dot
 
-// Where shared memory is short they are stored before the first matmul: a function that gives r as well.
-// RUN: ejk-compile %s --vjp --schedule=chunk --arch=sm_90a --emit=plan -o - 2>/dev/null | FileCheck %s --check-prefix=LATE
-// LATE-LABEL: func.func @delta_fwd(
-// LATE: scf.for {{.*}} iter_args(%{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %[[QK:[a-z0-9]+]] = %{{[0-9]+}}, {{.*}}) ->
-// LATE: tile.invert_diagonal
-// LATE: %[[P:[0-9]+]] = arith.mulf %[[QK]],
-// LATE: %[[P1:[0-9]+]] = arith.truncf %[[P]]
-// LATE: tile.convert %[[P1]] to <swizzled at {{[0-9]+}}{{.*}}>
-// LATE: tile.dot
+// So they are in a function that gives r as well: inverses take the place of their matrices, so that
+// there is room.
+// RUN: ejk-compile %s --vjp --schedule=chunk --arch=sm_90a --emit=plan -o - 2>/dev/null | FileCheck %s --check-prefix=VJP
+// VJP-LABEL: func.func @delta_fwd(
+// VJP: scf.for {{.*}} iter_args(%{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %[[QK:[a-z0-9]+]] = %{{[0-9]+}}, {{.*}}) ->
+// VJP: %[[P:[0-9]+]] = arith.mulf %[[QK]],
+// VJP: %[[P1:[0-9]+]] = arith.truncf %[[P]]
+// VJP: tile.convert %[[P1]] to <swizzled at {{[0-9]+}}{{.*}}>
+// VJP: tile.invert_diagonal
+// VJP: tile.dot
 
 // What is solved backwards is stored before the state that the chunk is entered with is read.
-// LATE-LABEL: func.func @delta_vjp(
-// LATE: scf.for {{.*}} iter_args(%{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %[[KK:[a-z0-9]+]] = %{{[0-9]+}}, {{.*}}) ->
-// LATE: arith.mulf %[[KK]],
-// LATE: tile.invert_diagonal
-// LATE: tile.dot
+// VJP-LABEL: func.func @delta_vjp(
+// VJP: scf.for {{.*}} iter_args(%{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %[[KK:[a-z0-9]+]] = %{{[0-9]+}}, {{.*}}) ->
+// VJP: arith.mulf %[[KK]],
+// VJP: tile.invert_diagonal
+// VJP: tile.dot
 func.func @delta(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tensor<?x?x?x128xbf16>, %beta: tensor<?x?x?xf32>,
                  %g: tensor<?x?x?xf32>) -> (tensor<?x?x?x128xbf16>, tensor<?x?x128x128xf32>) {
   %o, %ht = ejk.delta_rule %q, %k, %v beta(%beta : tensor<?x?x?xf32>) g(%g : tensor<?x?x?xf32>)

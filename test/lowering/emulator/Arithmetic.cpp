@@ -90,6 +90,8 @@ static void addIntegers(Table &table) {
             third < 64 ? (a >> shift) & ((uint64_t(1) << third) - 1) : a >> shift);
   EJK_SHIFT(uint32_t, "bfe.s32",
             third ? int32_t(a << (32 - shift - third)) >> (32 - third) : int32_t(0));
+  EJK_SHIFT(uint64_t, "bfe.s64",
+            third ? int64_t(a << (64 - shift - third)) >> (64 - third) : int64_t(0));
   EJK_OP(uint64_t, "and.pred", a &b);
   EJK_OP(uint64_t, "or.pred", a | b);
   EJK_OP(uint64_t, "xor.pred", a ^ b);

@@ -1,0 +1,83 @@
+//===- FallBacks.cpp - shorter chunks for gates out of range ---------------===//
+#include "lowering/select/FallBacks.h"
+#include "lowering/target/CostModel.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/program/FallBackToShortChunks.h"
+
+using namespace mlir;
+using namespace ejk;
+
+FallBacks::FallBacks(ArrayRef<ScanOp> scans, ArrayRef<tile::ProgramOp> programs,
+                     const ChunkSettings &settings) {
+  for (auto [scan, program] : llvm::zip(scans, programs)) {
+    int64_t rows = tile::ProgramOp(program).getChunk();
+    if (settings.sumFromStart || rows <= settings.chunk || !guardsGates(program) ||
+        !mayLeaveRange(scan, rows))
+      continue;
+    FailureOr<tile::ProgramOp> shorter = chunkScan(scan, settings);
+    if (failed(shorter)) {
+      drop();
+      return;
+    }
+    all.push_back({program, *shorter, ScanOp(scan).getReverse()});
+  }
+}
+
+void FallBacks::drop() {
+  for (FallBack &each : all)
+    each.shorter.erase();
+  all.clear();
+}
+
+/// The bytes of all rows that a chunk loads.
+static int64_t bytesOfStage(tile::ProgramOp program) {
+  int64_t bytes = 0;
+  for (auto loop : program.getBlock().getOps<scf::ForOp>())
+    for (auto load : loop.getBody()->getOps<tile::LoadOp>()) {
+      auto type = cast<VectorType>(load.getType());
+      bytes += type.getNumElements() * type.getElementTypeBitWidth() / 8;
+    }
+  return bytes;
+}
+
+FailureOr<unsigned>
+FallBacks::take(ScanOp scan, const Target &target,
+                llvm::function_ref<std::optional<unsigned>(tile::ProgramOp)> bytesOf) {
+  unsigned limit = target.sharedBytesPerBlock;
+  SmallVector<tile::ProgramOp> trials;
+  bool areTaken = true;
+  for (FallBack &each : all) {
+    int64_t rows = each.shorter.getChunk();
+    std::optional<unsigned> without = bytesOf(each.program);
+    if (!without)
+      return failure();
+    trials.push_back(cast<tile::ProgramOp>(OpBuilder(each.program).clone(*each.program)));
+    if (!fallBackToShortChunks(trials.back(), each.shorter, each.isReverse)) {
+      each.shorter.erase();
+      areTaken = false;
+      continue;
+    }
+    std::optional<unsigned> bytes = bytesOf(trials.back());
+    if (!bytes)
+      return failure();
+    bool hasOneStage = *without + bytesOfStage(each.program) > limit;
+    bool isTaken = *bytes <= (hasOneStage ? limit : *without);
+    cost::Decision(scan.getLoc(), scan->getParentOfType<func::FuncOp>().getName(), "strong-gates",
+                   isTaken ? "shorter chunks" : "step by step")
+        .from("bytes needed", *bytes)
+        .from("bytes needed without", *without)
+        .from("bytes of a block", limit)
+        .from("rows of a shorter chunk", rows);
+    areTaken &= isTaken;
+  }
+  for (auto [each, trial] : llvm::zip(all, trials)) {
+    tile::ProgramOp unused = areTaken ? each.program : trial;
+    if (areTaken)
+      unused.replaceAllUsesWith(trial);
+    unused.erase();
+  }
+  unsigned count = areTaken ? all.size() : 0;
+  all.clear();
+  return count;
+}

@@ -1,0 +1,39 @@
+//===- FallBacks.h - shorter chunks for gates out of range -------*- C++ -*-===//
+#ifndef EJK_LOWERING_SELECT_FALLBACKS_H
+#define EJK_LOWERING_SELECT_FALLBACKS_H
+
+#include "dialect/ejk/Ejk.h"
+#include "dialect/tile/Tile.h"
+#include "lowering/target/Target.h"
+#include "passes/chunk/Chunk.h"
+
+namespace ejk {
+
+/// Shorter chunks in the place of exact paths, for all programs of a group or for none: terms of the group's
+/// scans cancel, so that all of them take the same path for the same rows.
+class FallBacks {
+public:
+  /// Makes a program in shorter chunks, with `settings`, for each of `programs`, made of `scans`, that gates may
+  /// leave the fast path of; none if one of them has no shorter one, and none for CPUs, whose chunks are short.
+  FallBacks(llvm::ArrayRef<ScanOp> scans, llvm::ArrayRef<tile::ProgramOp> programs,
+            const ChunkSettings &settings);
+  void drop();
+
+  /// Replaces the programs by those that fall back (passes/program/FallBackToShortChunks.h), where none has
+  /// fewer stages of rows in shared memory for that. `bytesOf` says what a program needs with one stage;
+  /// nothing after an error. `scan` is for remarks. Returns the number of programs.
+  llvm::FailureOr<unsigned>
+  take(ScanOp scan, const Target &target,
+       llvm::function_ref<std::optional<unsigned>(tile::ProgramOp)> bytesOf);
+
+private:
+  struct FallBack {
+    tile::ProgramOp program, shorter;
+    bool isReverse;
+  };
+  llvm::SmallVector<FallBack> all;
+};
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_SELECT_FALLBACKS_H
