@@ -242,7 +242,7 @@ void MemoryPlanner::visitStore(StoreOp op) {
     }
     memory.pending.noteBulkStore(tile.range);
     bulkStoredFrom.push_back(tile.range);
-  } else if (isSwizzled(tile.layout)) {
+  } else if (isInShared(tile.layout)) {
     beforeRead(readsOf(op));
     loadsSinceBarrier.push_back({Value(), tile.range});
   }

@@ -106,18 +106,16 @@ MemoryPlanner::Tile MemoryPlanner::allocateDoubleBuffer(Type type, LayoutAttr la
   return {type, layout.withPlace(own.begin, other.begin), own};
 }
 
-/// Whether `op` is within an exact path.
-static bool hardlyRuns(Operation *op) {
-  for (auto paths = op->getParentOfType<GuardedOp>(); paths;
-       paths = paths->getParentOfType<GuardedOp>())
-    if (paths.getExact().isAncestor(op->getParentRegion()))
-      return true;
-  return false;
+/// Whether `op` is a loop over shorter chunks in an exact path, each of which has loops itself.
+static bool isOfShorterChunks(scf::ForOp op) {
+  auto paths = dyn_cast<GuardedOp>(op->getParentOp());
+  return paths && paths.getExact().isAncestor(op->getParentRegion()) &&
+         op.getBody()->walk([](scf::ForOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
 /// Accesses of two iterations are ordered by a barrier at the loop head, or, if `loopEnds` knows
-/// the pending accesses, by the barriers that these need. A loop of an exact path always has the barrier:
-/// what is known of the loop around it is then found in few rounds.
+/// the pending accesses, by the barriers that these need. A loop over shorter chunks, which hardly runs, always
+/// has the barrier: what is known of the loop around it is then found in few rounds.
 void MemoryPlanner::visitFor(scf::ForOp op) {
   awaitAll();
   finishSums();
@@ -130,7 +128,7 @@ void MemoryPlanner::visitFor(scf::ForOp op) {
   buffers.before = allocatedRanges.size();
   unsigned number = loopNumbers.lookup(op);
   bool isOrdered = !touchesShared(op) || beginsWithBarrier(*op.getBody());
-  bool mayBeKnown = !hardlyRuns(op);
+  bool mayBeKnown = !isOfShorterChunks(op);
   auto known = loopEnds.known.find(number);
   bool isKnown = mayBeKnown && known != loopEnds.known.end();
   if (isKnown)
@@ -237,8 +235,12 @@ void MemoryPlanner::visitBranch(Branch op) {
         use(end->getOperand(i));
     awaitAll();
     finishSums();
-    // An exact path hardly runs. It ends with a barrier, so that the fast path needs none for it.
-    if (isa<GuardedOp>(op.getOperation()) && &side == op.elseBlock())
+    // Shorter chunks hardly run. They end with a barrier, so that the fast path needs none for them, unless
+    // each chunk has one to take its rows.
+    bool takeHasBarrier = llvm::any_of(op->getBlock()->getOps<TakeOp>(), [&](TakeOp take) {
+      return !rings.lookup(take.getRing()).hasMbarriers;
+    });
+    if (!takeHasBarrier && llvm::any_of(side.getOps<scf::ForOp>(), isOfShorterChunks))
       barrier();
     after.add(memory.pending);
     loadsAfter.append(loadsSinceBarrier);

@@ -353,10 +353,17 @@ FailureOr<std::optional<std::string>> ejk::assemble(Location loc, StringRef ptxa
                        << " does not know " << target.name;
       return std::optional<std::string>();
     }
-    if (message.find(::strsignal(SIGXCPU)) != std::string::npos)
-      return emitError(loc) << ptxas << " took more than " << kPtxasSeconds
-                            << " s of processor time; --cubin=never leaves the kernels to the "
-                               "driver, as PTX",
+    auto says = [&](StringRef text) { return StringRef(message).contains(text); };
+    std::string limit = says(::strsignal(SIGXCPU))
+                            ? "took more than " + std::to_string(kPtxasSeconds) + " s of processor time"
+                        : says(::strsignal(SIGKILL))
+                            ? std::string("was killed, as by a limit of processor time (ulimit -t) or of memory")
+                        : says("timed out")
+                            ? "did not end in " + std::to_string(kPtxasWait / 3600) + " hours"
+                            : std::string();
+    if (!limit.empty())
+      return emitError(loc) << ptxas << " " << limit
+                            << "; --cubin=never leaves the kernels to the driver, as PTX",
              failure();
     return emitError(loc) << ptxas << " failed: " << message << " "
                           << (output ? (*output)->getBuffer() : ""),

@@ -20,13 +20,19 @@ FallBacks::FallBacks(ArrayRef<ScanOp> scans, ArrayRef<tile::ProgramOp> programs,
       drop();
       return;
     }
-    all.push_back({program, *shorter, ScanOp(scan).getReverse()});
+    OpBuilder b(*shorter);
+    auto inputs = UnrealizedConversionCastOp::create(b, ScanOp(scan).getLoc(), (*shorter)->getOperandTypes(),
+                                                     ValueRange());
+    (*shorter)->setOperands(inputs.getResults());
+    all.push_back({program, *shorter, inputs, ScanOp(scan).getReverse()});
   }
 }
 
 void FallBacks::drop() {
-  for (FallBack &each : all)
+  for (FallBack &each : all) {
     each.shorter.erase();
+    each.inputs.erase();
+  }
   all.clear();
 }
 
@@ -76,6 +82,7 @@ FallBacks::take(ScanOp scan, const Target &target,
     if (areTaken)
       unused.replaceAllUsesWith(trial);
     unused.erase();
+    each.inputs.erase();
   }
   unsigned count = areTaken ? all.size() : 0;
   all.clear();

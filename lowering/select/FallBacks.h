@@ -5,6 +5,7 @@
 #include "dialect/ejk/Ejk.h"
 #include "dialect/tile/Tile.h"
 #include "lowering/target/Target.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "passes/chunk/Chunk.h"
 
 namespace ejk {
@@ -27,8 +28,11 @@ public:
        llvm::function_ref<std::optional<unsigned>(tile::ProgramOp)> bytesOf);
 
 private:
+  /// `inputs` stand for what the shorter program takes: only its chunks are of use, and no other program is to
+  /// keep a result for it.
   struct FallBack {
     tile::ProgramOp program, shorter;
+    mlir::UnrealizedConversionCastOp inputs;
     bool isReverse;
   };
   llvm::SmallVector<FallBack> all;

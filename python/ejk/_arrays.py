@@ -23,6 +23,9 @@ def is_tensor(value):
 def door_of(value):
     """The module that takes arrays of this type; None for what is no array."""
     name = _door_name(type(value))
+    if type(value).__module__ == "torch.fx.proxy":
+        raise TensorError("torch.fx.symbolic_trace knows no shapes or types, by which a kernel is chosen; "
+                          "torch.export.export and torch.compile do")
     try:
         is_array = name and hasattr(value, "dtype") and hasattr(value, "shape")
     except RuntimeError:  # some of torch's tensors have no shape, which their door says

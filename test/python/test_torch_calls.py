@@ -134,6 +134,10 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(ejk.TensorError, "torch.int8"):
             gated(t["q"].to(torch.int8), t["k"], t["v"], t["g"])
 
+    def test_symbolic_trace(self):
+        with self.assertRaisesRegex(ejk.TensorError, "torch.export.export"):
+            torch.fx.symbolic_trace(lambda q, k, v, g: gated(q, k, v, g))
+
 
 if __name__ == "__main__":
     unittest.main()
