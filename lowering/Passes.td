@@ -153,7 +153,7 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
     Gates per channel without bounds may leave a chunk's range. On a GPU the exact path then has chunks
     of 16 rows, which take four times as strong gates, and go step by step where these leave theirs: in all
     programs of a group or in none, and only where no program has fewer stages of rows for that. A
-    group that became one loop keeps the step-by-step path.
+    group that became one loop keeps the step-by-step path, and so does an f_fwd that is made for it.
 
     With `f32-matmuls`, scans whose operands may not be rounded to 16 bits are taken, too, with all
     that share saved states with them: matmuls have f32 operands, in products of bf16 terms

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/memory/MemoryPlanner.h"
+#include "lowering/layout/SpilledToShared.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -108,8 +109,7 @@ MemoryPlanner::Tile MemoryPlanner::allocateDoubleBuffer(Type type, LayoutAttr la
 
 /// Whether `op` is a loop over shorter chunks in an exact path, each of which has loops itself.
 static bool isOfShorterChunks(scf::ForOp op) {
-  auto paths = dyn_cast<GuardedOp>(op->getParentOp());
-  return paths && paths.getExact().isAncestor(op->getParentRegion()) &&
+  return isOnExactPath(op) &&
          op.getBody()->walk([](scf::ForOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 

@@ -1,6 +1,7 @@
 //===- TmaStores.cpp - which stores use TMA --------------------------------===//
 #include "lowering/pipeline/TmaTiles.h"
 #include "dialect/tile/Branch.h"
+#include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/IR/Matchers.h"
 
@@ -74,8 +75,7 @@ static bool areApart(StoreOp a, StoreOp b) {
 /// take that path, and threads store their rows.
 static bool isOfShorterChunk(StoreOp store) {
   auto loop = store ? store->getParentOfType<scf::ForOp>() : scf::ForOp();
-  auto branch = loop ? dyn_cast<GuardedOp>(loop->getParentOp()) : GuardedOp();
-  return branch && branch.getExact().isAncestor(loop->getParentRegion());
+  return loop && isOnExactPath(loop);
 }
 
 SmallVector<StoreOp> ejk::storesTo(Value arg) {

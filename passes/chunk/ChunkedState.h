@@ -38,7 +38,8 @@
 // has no basis: what reads it is decayed from the chunk's start, what is added to it to its end. So
 // the largest exponents do not depend on the chunk's length.
 //
-// **Exact path.** Step by step, from the same tiles: slow, in f32, exact for gates of any size.
+// **Exact path.** Step by step, from the same tiles: slow, in f32, exact for gates of any size. Shorter
+// chunks may take its place (passes/program/FallBackToShortChunks.h).
 //
 // **Both axes gated.** With both bases in S̃, each axis would have half of the 64 nats. But no
 // matmul sums over b, so the basis along b need not be in S̃. With S̃ = e^{M^a} ∘ S:

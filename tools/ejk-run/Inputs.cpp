@@ -369,10 +369,11 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
         setElement(tensor, n, 1 + double(random.next() % rows));
     } else if (isa<FloatType>(getElementTypeOrSelf(function.getArgumentTypes()[i]))) {
       Drawn drawn = drawnAs(function, i, shape.empty() ? 1 : shape.back());
-      Result<GateProfile> profile = GateProfile::make(gates, shape, seed);
+      bool isGate = roleOf(function, i) == Role::logDecay;
+      Result<GateProfile> profile =
+          GateProfile::make(gates, isGate ? shape : std::vector<int64_t>(), seed);
       if (!profile)
         return bad("--gates: " + profile.error().message);
-      bool isGate = roleOf(function, i) == Role::logDecay;
       constexpr int64_t some = 1 << 16;
       int64_t size = tensor.numElements();
       llvm::parallelFor(0, llvm::divideCeil(size, some), [&](size_t part) {

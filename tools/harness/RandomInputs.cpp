@@ -127,7 +127,8 @@ Result<std::vector<HostTensor>> ejk::randomInputs(const Entry &entry, const Size
                           : 1;
       // Gates of a channel are alike: what is repeated of them is an odd number of rows.
       int64_t drawnElements = mostDrawn;
-      Result<GateProfile> profile = GateProfile::make(gate ? gates : "mid", shape, seed);
+      Result<GateProfile> profile =
+          GateProfile::make(gates, gate ? shape : std::vector<int64_t>(), seed);
       if (!profile)
         return profile.error();
       if (gate && profile->rowSize() <= mostDrawn)
