@@ -65,7 +65,7 @@ def SelectWarps : Pass<"ejk-select-warps"> {
   let description = [{
     What: runs `ejk-assign-tile-layouts` and `ejk-schedule-matmuls` on each `tile.program` without
     layouts. Where four warps were chosen, and the tiles that are then live at one time take more
-    registers than a thread has, it runs both once more, for eight warps. Why: a thread of
+    registers than a thread has, or than it has beside a tile of more than 64×64, it runs both once more, for eight warps. Why: a thread of
     eight warps holds half of each tile; what does not fit into registers is spilled to local
     memory. They also meet at more barriers, so four are faster where few registers are spilled.
     Results change only by the order in which reductions add. Only programs of warpgroups
@@ -377,6 +377,11 @@ def SelectStages : Pass<"ejk-select-stages"> {
     2. three stages with `ejk-pipeline-matmuls` and `ejk-defer-stores`, if all rows arrive by TMA;
     3. four stages with `ejk-pipeline-matmuls`.
 
+    A multiprocessor runs two blocks of four warps with `wgmma`, if both fit into its shared memory. The first
+    of all combinations of two stages or more with which they do is taken before those above. Where another
+    comes before it, a copy of the function has that one, as an alternative for launches of no more blocks
+    than multiprocessors (`F_few_blocks`).
+
     In blocks of many `wgmma`, where registers are short, a matmul's result that only becomes an operand
     in shared memory is stored there as soon as it can be computed, or where shared memory has no room
     for it before the next matmul: shared memory holds it while other matmuls run.
@@ -396,7 +401,8 @@ def SelectStages : Pass<"ejk-select-stages"> {
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
   let statistics = [Statistic<"numAhead", "ahead", "programs that copy ahead">,
                     Statistic<"numSingle", "single", "programs of a single stage">,
-                    Statistic<"numDeclined", "declined", "programs whose loads are not staged">];
+                    Statistic<"numDeclined", "declined", "programs whose loads are not staged">,
+                    Statistic<"numForFewBlocks", "few-blocks", "functions copied for few blocks">];
 }
 
 def SplitExponentials : Pass<"ejk-split-exponentials"> {

@@ -15,7 +15,7 @@ def PlanMemory : Pass<"ejk-plan-memory"> {
 
     A place is free again after its tile's last use. A barrier stands before a read of what another thread may have
     written since the last barrier, and before a write to what was read or written since then. A tile takes a place that
-    needs no barrier, if memory suffices. A tile that a loop carries for matmuls has two places (`at A or B`) where
+    needs no barrier, if memory suffices and a multiprocessor still runs as many blocks as registers allow. A tile that a loop carries for matmuls has two places (`at A or B`) where
     memory suffices. Matmuls of `wgmma` are waited for at the first use of the result or of the operands' place, bulk
     stores before their tile is overwritten. What one op would store and load again is divided:
     a conversion between registers into two, a `tile.sum` over several warps into `tile.partial_sum` and

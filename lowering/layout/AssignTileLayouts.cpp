@@ -134,15 +134,11 @@ private:
   }
 
   unsigned chooseWarps() {
-    int64_t most = 0;
     bool isBusy = false;
     program.walk([&](Operation *op) {
-      for (Type type : op->getResultTypes())
-        if (auto vector = dyn_cast<VectorType>(type))
-          most = std::max(most, vector.getNumElements());
       isBusy |= isa<DotOp>(op) && !warpgroups && hasManyMatmuls(*op->getBlock());
     });
-    return cost::warpsFor(most, isBusy || hasF32Matmuls(program));
+    return cost::warpsFor(largestMatrix(program), warpgroups, isBusy || hasF32Matmuls(program));
   }
 
   LogicalResult checkShape(Operation *op, Type type) {

@@ -65,6 +65,16 @@ bool ejk::hasF32Matmuls(ProgramOp program) {
       .wasInterrupted();
 }
 
+int64_t ejk::largestMatrix(ProgramOp program) {
+  int64_t most = 0;
+  program.walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (auto vector = dyn_cast<VectorType>(type))
+        most = std::max(most, vector.getNumElements());
+  });
+  return most;
+}
+
 bool ejk::usesWarpMatmuls(Block &block) {
   auto dots = block.getOps<DotOp>();
   int64_t byWarps = llvm::count_if(

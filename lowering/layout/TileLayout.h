@@ -26,6 +26,9 @@ llvm::LogicalResult checkMatmulTypes(tile::DotOp dot);
 /// loads from shared memory into bf16 terms.
 bool hasF32Matmuls(tile::ProgramOp program);
 
+/// The elements of the largest tile of `program`.
+int64_t largestMatrix(tile::ProgramOp program);
+
 /// Whether most matmuls of a laid-out `block` run on single warps (`mma.sync`), with all operands
 /// in registers.
 bool usesWarpMatmuls(mlir::Block &block);

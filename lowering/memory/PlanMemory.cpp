@@ -4,7 +4,6 @@
 #include "lowering/layout/TileLayout.h"
 #include "lowering/memory/MemoryPlanner.h"
 #include "lowering/target/CostModel.h"
-#include "lowering/target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/MapVector.h"
@@ -104,24 +103,38 @@ static bool carriesMatmulOperands(ProgramOp program) {
       .wasInterrupted();
 }
 
-LogicalResult ejk::planMemory(ProgramOp program, unsigned sharedLimit, StringRef kernel) {
-  unsigned needed = 0;
-  // Memory spent to save barriers early in the program may be missing later, so retry with less.
-  SmallVector<std::pair<unsigned, bool>> attempts = {
-      {sharedLimit, false}, {sharedLimit - sharedLimit / 8, false}, {0, false}};
-  if (carriesMatmulOperands(program))
-    attempts.insert(attempts.begin(), {sharedLimit, true});
-  for (auto [freeBytes, doubleBuffered] : attempts) {
+LogicalResult ejk::planMemory(ProgramOp program, const Target &target, StringRef kernel) {
+  unsigned needed = 0, sharedLimit = target.sharedBytesPerBlock;
+  struct Attempt {
+    unsigned limit, freeBytes;
+    bool doubleBuffered;
+  };
+  SmallVector<Attempt> attempts;
+  // A multiprocessor's second block is worth more than what a block makes of its memory.
+  unsigned beside =
+      cost::sharedBytesOfBlock(target, program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt(),
+                               program->hasAttr(kWarpgroupsAttr));
+  SmallVector<unsigned> limits = {beside};
+  if (beside != sharedLimit)
+    limits.push_back(sharedLimit);
+  for (unsigned limit : limits) {
+    if (carriesMatmulOperands(program))
+      attempts.push_back({limit, limit, true});
+    // Memory spent to save barriers early in the program may be missing later, so retry with less.
+    for (unsigned freeBytes : {limit, limit - limit / 8, 0u})
+      attempts.push_back({limit, freeBytes, false});
+  }
+  for (auto [limit, freeBytes, doubleBuffered] : attempts) {
     Plan plan = Planning(program, freeBytes, doubleBuffered).run();
     needed = plan.bytes;
-    if (needed > sharedLimit)
+    if (needed > limit)
       continue;
     cost::Decision(program.getLoc(), kernel, "buffers",
                    doubleBuffered ? "double buffers of operands that loops carry"
                    : freeBytes    ? "spare memory saves barriers"
                                   : "least memory")
         .from("bytes used", needed)
-        .from("bytes of a block", sharedLimit);
+        .from("bytes of a block", limit);
     OpBuilder b(program);
     ProgramOp planned = plan.program.release();
     b.insert(planned);
@@ -154,7 +167,7 @@ struct PlanMemoryPass : ejk::impl::PlanMemoryBase<PlanMemoryPass> {
       // The name that the program's kernel will have.
       std::string name = (function.getName() + "_blocks" + Twine(numBlocks[function]++)).str();
       if (failed(checkLaidOut(program)) ||
-          failed(planMemory(program, target->sharedBytesPerBlock, name)))
+          failed(planMemory(program, *target, name)))
         return signalPassFailure();
       ++numPlanned;
     }

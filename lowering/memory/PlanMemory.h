@@ -3,6 +3,7 @@
 #define EJK_LOWERING_MEMORY_PLANMEMORY_H
 
 #include "dialect/tile/Tile.h"
+#include "lowering/target/Target.h"
 
 namespace ejk {
 
@@ -20,10 +21,10 @@ mlir::LogicalResult checkLaidOut(tile::ProgramOp program);
 mlir::LogicalResult checkPlanned(tile::ProgramOp program);
 
 /// Replaces laid-out `program` by its plan: the same with a place for each tile in shared memory,
-/// and with all barriers, fences and waits. Fails with an error at the program if a block needs
-/// more than `sharedLimit` bytes. `kernel` names the program in remarks.
-mlir::LogicalResult planMemory(tile::ProgramOp program, unsigned sharedLimit,
-                               llvm::StringRef kernel);
+/// and with all barriers, fences and waits. Memory is spared so that `target` runs as many blocks side by
+/// side as registers allow. Fails with an error at the program if a block needs more than one may have.
+/// `kernel` names the program in remarks.
+mlir::LogicalResult planMemory(tile::ProgramOp program, const Target &target, llvm::StringRef kernel);
 
 } // namespace ejk
 

@@ -7,7 +7,8 @@
 
 namespace ejk {
 
-/// All stages of a ring's first tile, then all stages of the next.
+/// All stages of a tile, then all stages of the next: first those of the largest alignment, so that no
+/// bytes are lost between them.
 struct RingLayout {
   unsigned stages = 0, bytes = 0, alignment = 128;
   struct Tile {
@@ -29,9 +30,15 @@ struct RingLayout {
       unsigned alignment = sharedAlignment(layout);
       unsigned stageBytes = llvm::alignTo(sharedBytes(tileType, layout), alignment);
       ring.alignment = std::max(ring.alignment, alignment);
-      ring.bytes = llvm::alignTo(ring.bytes, alignment);
-      ring.tiles.push_back({tileType, layout, ring.bytes, stageBytes});
-      ring.bytes += ring.stages * stageBytes;
+      ring.tiles.push_back({tileType, layout, 0, stageBytes});
+    }
+    auto byAlignment = llvm::to_vector(llvm::make_pointer_range(ring.tiles));
+    llvm::stable_sort(byAlignment, [](const Tile *one, const Tile *other) {
+      return sharedAlignment(one->layout) > sharedAlignment(other->layout);
+    });
+    for (Tile *tile : byAlignment) {
+      tile->offset = llvm::alignTo(ring.bytes, sharedAlignment(tile->layout));
+      ring.bytes = tile->offset + ring.stages * tile->stageBytes;
     }
     return ring;
   }

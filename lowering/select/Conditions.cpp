@@ -23,6 +23,14 @@ static StringRef spell(DimExpr::Operator op) {
   llvm_unreachable("unknown operator");
 }
 
+DimExpr ejk::sequencesOf(DimExpr offsets) {
+  if (offsets.kind == DimExpr::Kind::symbolPlusOne)
+    offsets.kind = DimExpr::Kind::symbol;
+  else
+    --offsets.value;
+  return offsets;
+}
+
 Attribute ejk::sizeAttribute(Builder &b, const DimExpr &size) {
   switch (size.kind) {
   case DimExpr::Kind::constant:

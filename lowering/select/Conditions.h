@@ -22,6 +22,9 @@ inline mlir::ArrayAttr both(mlir::Builder &b, mlir::ArrayAttr left, mlir::ArrayA
   return !left ? right : !right ? left : condition(b, "and", left, right);
 }
 
+/// The packed sequences of so many offsets: N, given N+1.
+DimExpr sequencesOf(DimExpr offsets);
+
 /// `size` as conditions spell it; null for what an argument's size does not tell.
 mlir::Attribute sizeAttribute(mlir::Builder &b, const DimExpr &size);
 

@@ -47,10 +47,21 @@ static int64_t bytesOfStage(tile::ProgramOp program) {
   return bytes;
 }
 
+/// Whether a program that needs `bytes` with one stage has as many stages and blocks of a multiprocessor as
+/// if it needed `without`. Fewer would cost chunks whose gates are in range.
+static bool hasAsManyStages(unsigned bytes, unsigned without, int64_t ofStage, const Target &target) {
+  auto hasAsMany = [&](int64_t limit) {
+    constexpr int64_t most = cost::kMostStages - 1;
+    auto more = [&](int64_t needed) { return std::min((limit - needed) / std::max<int64_t>(ofStage, 1), most); };
+    return without > limit || (bytes <= limit && more(bytes) >= more(without));
+  };
+  return bytes <= target.sharedBytesPerBlock && hasAsMany(target.sharedBytesPerBlock) &&
+         hasAsMany(cost::sharedBytesOfBlock(target, cost::kFewWarps, target.hasWgmma));
+}
+
 FailureOr<unsigned>
 FallBacks::take(ScanOp scan, const Target &target,
                 llvm::function_ref<std::optional<unsigned>(tile::ProgramOp)> bytesOf) {
-  unsigned limit = target.sharedBytesPerBlock;
   SmallVector<tile::ProgramOp> trials;
   bool areTaken = true;
   for (FallBack &each : all) {
@@ -67,13 +78,13 @@ FallBacks::take(ScanOp scan, const Target &target,
     std::optional<unsigned> bytes = bytesOf(trials.back());
     if (!bytes)
       return failure();
-    bool hasOneStage = *without + bytesOfStage(each.program) > limit;
-    bool isTaken = *bytes <= (hasOneStage ? limit : *without);
+    bool isTaken = hasAsManyStages(*bytes, *without, bytesOfStage(each.program), target);
     cost::Decision(scan.getLoc(), scan->getParentOfType<func::FuncOp>().getName(), "strong-gates",
                    isTaken ? "shorter chunks" : "step by step")
         .from("bytes needed", *bytes)
         .from("bytes needed without", *without)
-        .from("bytes of a block", limit)
+        .from("bytes of a stage", bytesOfStage(each.program))
+        .from("bytes of a block", target.sharedBytesPerBlock)
         .from("rows of a shorter chunk", rows);
     areTaken &= isTaken;
   }

@@ -401,9 +401,9 @@ struct PartitionWarpsPass : ejk::impl::PartitionWarpsBase<PartitionWarpsPass> {
     });
     for (ProgramOp program : programs) {
       ofFront = ofState = 0;
-      StringRef why = "it has branches";
+      StringRef why = hasBranches(program) ? "it has branches" : "four warps hold its tiles";
       FailureOr<ProgramOp> made = failure();
-      if (!hasBranches(program))
+      if (!hasBranches(program) && cost::partitionsPay(largestMatrix(program)))
         made = partition(program, *target, why);
       auto function = program->getParentOfType<func::FuncOp>();
       cost::Decision(program.getLoc(), function ? function.getName() : StringRef(), "partitions",

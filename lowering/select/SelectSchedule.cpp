@@ -175,9 +175,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   }
 
   /// The lengths of chunks that are tried, in order.
-  ArrayRef<int64_t> lengths() const {
-    return cpu ? ArrayRef(cost::kChunkLengthsOnCpu) : ArrayRef(kChunkLengths);
-  }
+  ArrayRef<int64_t> lengths() const { return cpu ? ArrayRef(cost::kChunkLengthsOnCpu) : ArrayRef(kChunkLengths); }
 
   bool isWanted(ScanOp scan) {
     int64_t rows = rowsOf(scan);
@@ -306,7 +304,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     // A state wider than a slice is there because it alone has registers.
     bool lacksRegisters = !cpu && *allFits && !need.hasRegisters &&
                           elementsOfStates(scan) > cost::kStateElementsPerBlock;
-    *allFits = *allFits && !lacksRegisters;
+    // Where gates are strong, one kernel steps row by row, and two have shorter chunks.
+    bool fallsBack = !fused->sums.empty() && fallBacks.exist();
+    *allFits = *allFits && !lacksRegisters && !fallsBack;
     decide(scan, "fused-backward",
            *statesFit && *allFits ? "one kernel for all gradients" : "a kernel for each scan");
     if (*statesFit && *allFits) {
@@ -318,11 +318,10 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       ++numFused;
       return success();
     }
-    std::string why = *allFits ? std::string("the program that saves states does not fit")
-                      : lacksRegisters
-                          ? std::string("one program for all of its gradients lacks registers")
-                          : "one program for all of its gradients does not fit: " +
-                                describeNeed(scan, need, *target);
+    std::string why = *allFits ? "the program that saves states does not fit"
+                      : fallsBack ? "one program for all of its gradients has no shorter chunks for strong gates"
+                      : lacksRegisters ? "one program for all of its gradients lacks registers"
+                      : "one program for all of its gradients does not fit: " + describeNeed(scan, need, *target);
     for (SaveStates &saves : forwardSaves)
       saves.noteDeclined(scan, why);
     fused->all.erase();

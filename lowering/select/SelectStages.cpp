@@ -2,6 +2,7 @@
 #include "lowering/Passes.h"
 #include "lowering/pipeline/PipelineBranchOperands.h"
 #include "lowering/pipeline/PipelineMatmuls.h"
+#include "dialect/ejk/AlternativeAttributes.h"
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/pipeline/DeferStores.h"
@@ -11,6 +12,7 @@
 #include "lowering/kernels/SameOps.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/TmaTiles.h"
+#include "lowering/select/FewBlocks.h"
 #include "lowering/select/RowBytes.h"
 #include "lowering/target/CostModel.h"
 #include "lowering/target/Target.h"
@@ -40,11 +42,10 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
       return signalPassFailure();
     SmallVector<ProgramOp> programs;
     getOperation()->walk([&](ProgramOp program) {
-      if (program->hasAttr(kWarpsAttr) && !program->hasAttr(kSharedBytesAttr) &&
-          program.getBlock().getOps<MakeRingOp>().empty())
+      if (mayStage(program))
         programs.push_back(program);
     });
-    SmallVector<Plan> plans;
+    SmallVector<Plans> plans;
     for (ProgramOp program : programs) {
       if (failed(checkLaidOut(program)))
         return signalPassFailure();
@@ -54,17 +55,33 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
       size_t number = same - programs.begin();
       plans.push_back(number < plans.size() ? plans[number] : fit(program));
     }
-    llvm::MapVector<func::FuncOp, unsigned> numBlocks;
-    for (auto [program, plan] : llvm::zip(programs, plans)) {
-      stage(program, plan);
-      auto function = program->getParentOfType<func::FuncOp>();
-      // The name that the program's kernel will have. Remarks that say the same are printed once,
-      // so those of two programs of a function need a name each.
-      report(program, plan, (function.getName() + "_blocks" + Twine(numBlocks[function]++)).str());
-      ++(plan.stages.stages > 1   ? numAhead
-        : plan.stages.stages == 1 ? numSingle
-                                  : numDeclined);
+    llvm::MapVector<func::FuncOp, SmallVector<std::pair<ProgramOp, Plans>>> functions;
+    for (auto [program, both] : llvm::zip(programs, plans))
+      functions[program->getParentOfType<func::FuncOp>()].push_back({program, both});
+    for (auto &[function, own] : functions) {
+      // Few heads have few blocks.
+      bool isForFew = function->hasAttr(kTwoTermsAttr) && function->hasAttr(kNeedsAttr);
+      bool differ = llvm::any_of(own, [](auto &each) { return each.second.alone.has_value(); });
+      if (func::FuncOp few = differ && !isForFew ? cloneForFewBlocks(function) : func::FuncOp()) {
+        // Its programs in the same order.
+        auto next = own.begin();
+        few.walk([&](ProgramOp copy) {
+          if (mayStage(copy)) {
+            follow(copy, next->second.alone.value_or(next->second.beside), few, next - own.begin());
+            ++next;
+          }
+        });
+        ++numForFewBlocks;
+      }
+      for (auto [number, each] : llvm::enumerate(own))
+        follow(each.first, isForFew ? each.second.alone.value_or(each.second.beside) : each.second.beside,
+               function, number);
     }
+  }
+
+  static bool mayStage(ProgramOp program) {
+    return program->hasAttr(kWarpsAttr) && !program->hasAttr(kSharedBytesAttr) &&
+           program.getBlock().getOps<MakeRingOp>().empty();
   }
 
   struct Plan {
@@ -77,34 +94,61 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
     unsigned bytes = 0;
   };
 
-  /// The first plan that fits; no stages where there is nothing to copy ahead, or no room.
-  Plan fit(ProgramOp program) {
-    for (const cost::StagePlan &stages : cost::stagePlans())
+  /// The plan of a block beside another one of its multiprocessor, and that of a block alone if it is another.
+  struct Plans {
+    Plan beside;
+    std::optional<Plan> alone;
+  };
+
+  /// The first plan that fits beside other blocks with stages enough, and before it the first that fits. One
+  /// that has no stages where there is nothing to copy ahead, or no room.
+  Plans fit(ProgramOp program) {
+    unsigned most = target->sharedBytesPerBlock;
+    unsigned beside = cost::sharedBytesOfBlock(*target, warpsOf(program), program->hasAttr(kWarpgroupsAttr));
+    std::optional<Plan> first;
+    for (const cost::StagePlan &stages : cost::stagePlans()) {
+      if (first && (stages.stages < cost::kStagesOfSecondBlock || beside == most))
+        break;
       for (auto when : {StoreOperands::early, StoreOperands::late, StoreOperands::atUse}) {
         Plan plan{stages, when, kAll};
         plan.bytes = need(program, plan);
-        if (plan.bytes <= target->sharedBytesPerBlock)
-          return withFewestHeld(program, plan);
+        if (plan.bytes <= beside && stages.stages >= cost::kStagesOfSecondBlock)
+          return {withFewestHeld(program, plan, beside),
+                  first ? std::optional(withFewestHeld(program, *first, most)) : std::nullopt};
+        if (plan.bytes <= most && !first)
+          first = plan;
         if (!numStoredEarly)
           break;
       }
+    }
+    if (first)
+      return {withFewestHeld(program, *first, most), std::nullopt};
     Plan none{{0}, StoreOperands::atUse, kAll};
     none.bytes = need(program, none);
-    return withFewestHeld(program, none);
+    return {withFewestHeld(program, none, most), std::nullopt};
+  }
+
+  /// Stages `program`, number `number` of `function`, and says how. Its kernel will be called so: remarks that
+  /// say the same are printed once, so those of two programs of a function need a name each.
+  void follow(ProgramOp program, const Plan &plan, func::FuncOp function, size_t number) {
+    stage(program, plan);
+    report(program, plan, (function.getName() + "_blocks" + Twine(number)).str());
+    ++(plan.stages.stages > 1 ? numAhead : plan.stages.stages == 1 ? numSingle : numDeclined);
+  }
+
+  static unsigned warpsOf(ProgramOp program) {
+    return program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt();
   }
 
   void report(ProgramOp program, const Plan &plan, StringRef kernel) {
     Location loc = program.getLoc();
-    int64_t warps = program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt(), largest = 0;
-    program.walk([&](Operation *op) {
-      for (Type type : op->getResultTypes())
-        if (auto vector = dyn_cast<VectorType>(type))
-          largest = std::max(largest, vector.getNumElements());
-    });
+    int64_t warps = warpsOf(program);
     cost::Decision(loc, kernel, "warps", Twine(warps))
-        .from("elements of the largest matrix", largest)
+        .from("elements of the largest matrix", largestMatrix(program))
         .from("elements that four warps hold", hasF32Matmuls(program)
                                                    ? cost::kElementsOfFourBusyWarps
+                                               : program->hasAttr(kWarpgroupsAttr)
+                                                   ? cost::kElementsOfWarpgroup
                                                    : cost::kElementsOfFourWarps)
         .from("registers of live tiles", registersOfLiveTiles(program));
     unsigned tiles = countSpilledTiles(program);
@@ -124,10 +168,10 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
 
   /// `all`, which holds all tiles in registers that would be spilled to shared memory, with those
   /// alone that must be held: one after the other, the one without which least is needed.
-  Plan withFewestHeld(ProgramOp program, const Plan &all) {
+  Plan withFewestHeld(ProgramOp program, const Plan &all, unsigned limit) {
     unsigned tiles = countSpilledTiles(program);
     Plan plan = all;
-    for (plan.held = 0; (plan.bytes = need(program, plan)) > target->sharedBytesPerBlock;) {
+    for (plan.held = 0; (plan.bytes = need(program, plan)) > limit;) {
       if (tiles > cost::kMostSpillsTried)
         return all;
       uint64_t best = kAll;
@@ -195,9 +239,10 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
     // What rings alone take is known before a kernel is emitted.
     bool isPossible = stage(copy, plan) && bytesOfRings(copy) <= target->sharedBytesPerBlock &&
                       (!stages.pipelinesBranch || succeeded(checkLaidOut(copy)));
-    unsigned bytes = isPossible
-                         ? sharedMemoryNeed(copy, stages.defersStores) + staged.mbarrierBytes()
-                         : kImpossible;
+    unsigned bytes = isPossible ? sharedMemoryNeed(copy, stages.defersStores) : kImpossible;
+    // With TMA the rings have their mbarriers, else only where warps are specialised.
+    if (isPossible && !usesTmaLoads(copy))
+      bytes += staged.mbarrierBytes();
     copy.erase();
     return bytes;
   }

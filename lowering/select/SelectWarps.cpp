@@ -1,8 +1,10 @@
 //===- SelectWarps.cpp - as many warps as live tiles need -----------------===//
 #include "lowering/Passes.h"
+#include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/RegisterEstimate.h"
 #include "lowering/target/CostModel.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "passes/program/RegisterPressure.h"
 #include "mlir/Pass/PassManager.h"
 
 namespace ejk {
@@ -36,7 +38,8 @@ private:
       return failure();
     if (!program->hasAttr(kWarpgroupsAttr) || warpsOf(program) != cost::kFewWarps)
       return success();
-    if (cost::fitFewWarps(registersOfLiveTiles(program)))
+    bool isWide = largestMatrix(program) > cost::kElementsOfFourWarps;
+    if (cost::fitFewWarps(registersOfLiveTiles(program), isWide, hasOthers(program)))
       return success();
     program->setAttrs(before.get()->getAttrs());
     program.getBody().takeBody(before.get().getBody());
@@ -52,6 +55,15 @@ private:
     passes.addPass(createAssignTileLayouts(layouts));
     passes.addPass(createScheduleMatmuls());
     return runPipeline(passes, program);
+  }
+
+  /// Whether registers hold more than tiles: across a branch, for ragged tiles, for many matmuls.
+  static bool hasOthers(ProgramOp program) {
+    auto takesMore = [](Block *block) {
+      bool isBranch = isa<GuardedOp>(block->getParentOp());
+      return isBranch || hasManyMatmuls(*block) ? WalkResult::interrupt() : WalkResult::advance();
+    };
+    return program.getCuSeqlens() || program->walk(takesMore).wasInterrupted();
   }
 
   static unsigned warpsOf(ProgramOp program) {

@@ -16,15 +16,6 @@
 using namespace mlir;
 using namespace ejk;
 
-/// N, given N+1.
-static DimExpr sequencesOf(DimExpr offsets) {
-  if (offsets.kind == DimExpr::Kind::symbolPlusOne)
-    offsets.kind = DimExpr::Kind::symbol;
-  else
-    --offsets.value;
-  return offsets;
-}
-
 /// How many thread blocks have a part each of one head's largest state.
 static int64_t slicesOf(ScanOp scan) {
   int64_t elements = 0;

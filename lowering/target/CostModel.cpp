@@ -30,16 +30,29 @@ bool cost::takesOrdinaryGates(double nats, int64_t rows) {
   return nats >= kNatsPerRow * double(rows) / 2;
 }
 
-unsigned cost::warpsFor(int64_t elements, bool isBusy) {
-  return elements > (isBusy ? kElementsOfFourBusyWarps : kElementsOfFourWarps) ? kManyWarps
-                                                                                : kFewWarps;
+unsigned cost::warpsFor(int64_t elements, bool hasWgmma, bool isBusy) {
+  int64_t most = isBusy     ? kElementsOfFourBusyWarps
+                 : hasWgmma ? kElementsOfWarpgroup
+                            : kElementsOfFourWarps;
+  return elements > most ? kManyWarps : kFewWarps;
 }
 
 bool cost::fitsPartitions(int64_t ofFront, int64_t ofState) {
   return ofFront <= 80 && ofState <= 176;
 }
 
-bool cost::fitFewWarps(int64_t ofTiles) { return ofTiles <= kThreadRegisters; }
+bool cost::partitionsPay(int64_t elements) { return elements > kElementsOfFourWarps; }
+
+bool cost::fitFewWarps(int64_t ofTiles, bool isWide, bool hasOthers) {
+  constexpr int64_t mostBesideWide = 200;
+  return isWide ? !hasOthers && ofTiles <= mostBesideWide : ofTiles <= kThreadRegisters;
+}
+
+unsigned cost::sharedBytesOfBlock(const Target &target, unsigned warps, bool hasWgmma) {
+  if (warps > kFewWarps || !hasWgmma)
+    return target.sharedBytesPerBlock;
+  return target.sharedBytesPerMultiprocessor / 2 - kReservedSharedBytes;
+}
 
 bool cost::fitsRegisters(int64_t ofTiles, const ProgramShape &shape) {
   constexpr int64_t registers = 250, perTensor = 6, ofWarpOperands = 95;

@@ -162,6 +162,11 @@ bool takesOrdinaryGates(double nats, int64_t rows);
 /// The elements of the largest matrix for which four warps suffice: each of their 128 threads then
 /// holds 32 elements of it, and four or five such matrices fit into its registers.
 constexpr int64_t kElementsOfFourWarps = 64 * 64;
+/// The same with `wgmma`, whose operands are in shared memory (fitFewWarps). Two warpgroups read each an
+/// operand that one reads once. H200, Mamba-2 with 128 heads of 128x64 (4,4096): 248 KB of shared memory read
+/// and written a chunk and 0.406 ms with eight warps, 152 KB and 0.350 ms with four; 0.281 ms with four in two
+/// blocks of a multiprocessor.
+constexpr int64_t kElementsOfWarpgroup = 128 * 64;
 /// The same where a thread holds more such matrices: with `mma.sync`, which does not add up in
 /// place what it loads, and in a block of so many matmuls that registers are short. Found by what
 /// ptxas spills for derivatives with a gate per key channel: none at 32 channels with four warps,
@@ -172,7 +177,7 @@ constexpr int64_t kElementsOfFourBusyWarps = 32 * 64;
 /// The warps of a small block and of a large one.
 constexpr unsigned kFewWarps = 4, kManyWarps = 8;
 /// The warps of a program whose largest matrix has so many elements.
-unsigned warpsFor(int64_t elements, bool isBusy);
+unsigned warpsFor(int64_t elements, bool hasWgmma, bool isBusy);
 
 /// The registers that a thread of a GPU has at most (CUDA programming guide, "Compute
 /// Capabilities").
@@ -190,7 +195,10 @@ constexpr int64_t kTileRegistersOfDerivative = 320;
 /// four: the derivatives whose fused kernel has 344 and 352 registers of tiles 0.72 and 0.56 times
 /// as long; forwards with 162, which spill 64 bytes, 1.30, and that save states 1.10. Between 162
 /// and 344 nothing was measured.
-bool fitFewWarps(int64_t ofTiles);
+/// A program with a larger tile than kElementsOfFourWarps (`isWide`) has less beside it, and nothing to spare
+/// for branches, packed sequences and derivatives (`hasOthers`). With 128x64 and 64x128 forwards take up to 196
+/// and spill none; of packed sequences they spill 36 to 48 bytes, and derivatives, with 168 to 250, 12 to 412.
+bool fitFewWarps(int64_t ofTiles, bool isWide, bool hasOthers);
 
 /// The warps that compute what does not depend on the state, where they are warps of their own, and the
 /// registers of their threads; the state's threads have the rest, 192. H200, a delta rule with a gate per
@@ -202,6 +210,11 @@ constexpr unsigned kFrontWarps = 4, kFrontRegisters = 120;
 /// the time; in the derivative's first pass 52 with 138 and 144, 0.99 of the time of the derivative; where
 /// the forward saves states 504 with 94 and 208, 1.16 of the time.
 bool fitsPartitions(int64_t ofFront, int64_t ofState);
+/// Whether they are faster than blocks of four warps, of which a multiprocessor runs two, for a program
+/// whose largest tile has so many elements. H200, a delta rule with states of 64x64, 4,4096,64: 0.585 ms,
+/// and 0.490 with two blocks that save states as well; 1,8192,32, where no second block is there to run,
+/// 0.381 and 0.420.
+bool partitionsPay(int64_t elements);
 
 /// A program, as the estimate of its registers sees it.
 struct ProgramShape {
@@ -277,10 +290,21 @@ struct StagePlan {
   /// Whether f32 matrices have stages, too.
   bool stagesF32 = true;
 };
+/// The stages of the plans' rings, at most, that most programs have room for.
+constexpr unsigned kMostStages = 3;
 /// The plans in the order in which they are tried: the first that fits into shared memory is taken.
 /// They go from the most overlap to the least, as they did in experiments on an H200
-/// (docs/experiments.md).
+/// (docs/experiments.md). Before all of them come those of two stages or more that leave room for as many
+/// blocks as registers do (sharedBytesOfBlock).
 llvm::ArrayRef<StagePlan> stagePlans();
+/// The stages with which a plan that leaves room for another block is better than one with more overlap.
+/// H200, 4,4096,64, two blocks by one: with two stages 0.70 to 0.82 times as long (forwards with states of
+/// 128x64; gates of both axes and derivatives with a gate per head at 64x64), where no second block is there
+/// to run, 1.08 to 1.37; with one stage 0.94, and 1.43.
+constexpr unsigned kStagesOfSecondBlock = 2;
+/// The shared memory that a block of so many warps takes at most before it costs blocks of a
+/// multiprocessor: four warps that multiply with `wgmma` have registers for two of them.
+unsigned sharedBytesOfBlock(const Target &target, unsigned warps, bool hasWgmma);
 /// A plan in words, for decisions: "3 stages, matmuls pipelined".
 std::string describe(const StagePlan &plan);
 

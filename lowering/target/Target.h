@@ -18,6 +18,9 @@ namespace ejk {
 /// architecture (CUDA programming guide, "Compute Capabilities").
 constexpr unsigned kStaticSharedBytes = 48 * 1024;
 
+/// The shared memory that the system takes of each block's, in bytes, from sm_80 on (same source).
+constexpr unsigned kReservedSharedBytes = 1024;
+
 /// The 32-bit registers of a block, which are as many as a multiprocessor has: 64 K on every
 /// architecture from sm_80 on (same source).
 constexpr unsigned kRegistersPerBlock = 64 * 1024;

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/Passes.h"
+#include "passes/program/ChunkSums.h"
 #include "passes/program/SimplifyProgram.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -104,6 +105,8 @@ public:
 
   FusedPrograms run() {
     FusedPrograms fused;
+    for (const ChunkSum &sum : sums)
+      fused.sums.push_back(sum.finalState(first.program));
     OpBuilder after(second.program);
     after.setInsertionPointAfter(second.program);
     fused.states = makeStates(after);
@@ -118,7 +121,11 @@ private:
 
   /// Finds the store that saves each carried value at the start of a chunk.
   bool findStates() {
-    for (Value carried : first.loop.getRegionIterArgs()) {
+    for (auto [number, carried] : llvm::enumerate(first.loop.getRegionIterArgs())) {
+      if (std::optional<ChunkSum> sum = ChunkSum::of(first.program, first.loop, number)) {
+        sums.push_back(*sum);
+        continue;
+      }
       StoreSlotOp found;
       for (auto store : first.loop.getBody()->getOps<StoreSlotOp>()) {
         Value tile = store.getTile();
@@ -129,7 +136,7 @@ private:
       }
       if (!found)
         return false;
-      states.push_back(found);
+      states.push_back({carried, found});
     }
     return true;
   }
@@ -179,11 +186,11 @@ private:
     mapping.map(from.getScalars(), to.getScalars());
   }
 
-  static ProgramOp create(OpBuilder &b, ProgramOp like, TypeRange outputs,
+  static ProgramOp create(OpBuilder &b, ProgramOp like, TypeRange outputs, TypeRange finals,
                           ArrayRef<Value> sequences, ArrayRef<Value> parameters,
                           ArrayRef<Type> parameterTypes, ValueRange saved) {
     auto program = ProgramOp::create(
-        b, like.getLoc(), outputs, like.getFinalStates().getTypes(), like.getSaves().getTypes(),
+        b, like.getLoc(), outputs, finals, like.getSaves().getTypes(),
         sequences, parameters, like.getInitialStates(), saved, like.getCuSeqlens(), like.getChunk(),
         like.getSaveEveryAttr(), like.getSegmentsAttr(), like.getSlices(), like.getCorrects());
     Block &block = program.getBody().emplaceBlock();
@@ -200,6 +207,8 @@ private:
     scf::ForOp loop = *trial.getBlock().getOps<scf::ForOp>().begin();
     for (auto store : llvm::make_early_inc_range(loop.getBody()->getOps<StoreOp>()))
       store.erase();
+    for (const ChunkSum &sum : sums)
+      sum.removeFrom(loop);
     simplifyProgram(trial);
     SmallVector<Value> sequences, parameters(from.getParameters());
     SmallVector<unsigned> kept;
@@ -220,13 +229,20 @@ private:
     for (unsigned i : kept)
       sequences.push_back(from.getSequences()[i]);
     SmallVector<Type> parameterTypes(trial.getParameterArgs().getTypes());
-    ProgramOp made = create(b, from, {}, sequences, parameters, parameterTypes, {});
+    SmallVector<Type> finals;
+    SmallVector<Value> finalArgs;
+    for (auto [i, type] : llvm::enumerate(from.getFinalStates().getTypes()))
+      if (llvm::none_of(sums, [&](const ChunkSum &sum) { return sum.finalState(from) == i; })) {
+        finals.push_back(type);
+        finalArgs.push_back(trial.getFinalArgs()[i]);
+      }
+    ProgramOp made = create(b, from, {}, finals, sequences, parameters, parameterTypes, {});
     IRMapping mapping;
     for (auto [k, i] : llvm::enumerate(kept))
       mapping.map(trial.getSequenceArgs()[i], made.getSequenceArgs()[k]);
     mapping.map(trial.getParameterArgs(), made.getParameterArgs());
     mapping.map(trial.getInitialArgs(), made.getInitialArgs());
-    mapping.map(trial.getFinalArgs(), made.getFinalArgs());
+    mapping.map(finalArgs, made.getFinalArgs());
     mapping.map(trial.getSaveArgs(), made.getSaveArgs());
     mapScalars(trial, made, mapping);
     cloneBody(trial, made, mapping);
@@ -278,7 +294,10 @@ private:
         saved.push_back(save);
       llvm::replace(saved, save, made);
     }
-    ProgramOp made = create(b, from, outputs, sequences, parameters, parameterTypes, saved);
+    SmallVector<Type> finals(from.getFinalStates().getTypes());
+    for (const ChunkSum &sum : sums)
+      finals.push_back(a.getFinalStates()[sum.finalState(a)].getType());
+    ProgramOp made = create(b, from, outputs, finals, sequences, parameters, parameterTypes, saved);
 
     auto sequenceArg = [&](Value tensor) {
       return made.getSequenceArgs()[llvm::find(sequences, tensor) - sequences.begin()];
@@ -293,7 +312,7 @@ private:
     mapping.map(from.getInitialArgs(), made.getInitialArgs());
     mapping.map(from.getSavedArgs(), made.getSavedArgs().take_front(from.getSavedStates().size()));
     mapping.map(from.getOutputArgs(), made.getOutputArgs().take_front(from.getOutputs().size()));
-    mapping.map(from.getFinalArgs(), made.getFinalArgs());
+    mapping.map(from.getFinalArgs(), made.getFinalArgs().take_front(from.getFinalStates().size()));
     mapScalars(from, made, mapping);
     cloneBody(from, made, mapping);
     auto loop = cast<scf::ForOp>(mapping.lookup(second.loop.getOperation()));
@@ -331,10 +350,11 @@ private:
       if (!isa<LoadSlotOp>(op) || !llvm::is_contained(a.getInitialArgs(), op.getOperand(0)))
         prologue.clone(op, inner);
     }
-    body.setInsertionPointAfter(place);
     inner.map(first.chunk, chunk);
     inner.map(first.firstRow, firstRow);
-    for (auto [carried, store] : llvm::zip(first.loop.getRegionIterArgs(), this->states)) {
+    loop = carrySums(sums, first.loop, loop, inner);
+    body.setInsertionPointAfter(place);
+    for (auto [carried, store] : this->states) {
       unsigned number = llvm::find(a.getSaveArgs(), store.getSlots()) - a.getSaveArgs().begin();
       SmallVector<Value> offsets(store.getOffsets().size());
       for (auto [offset, zero] : llvm::zip(offsets, store.getOffsets()))
@@ -353,6 +373,7 @@ private:
         continue;
       body.clone(op, inner);
     }
+    finishSums(sums, first.loop, made, loop, inner);
     for (LoadOp load : forwarded) {
       unsigned number =
           llvm::find(from.getSequenceArgs(), load.getRows()) - from.getSequenceArgs().begin();
@@ -381,8 +402,9 @@ private:
   }
 
   ChunkLoop first, second;
-  /// One for each value that the first loop carries.
-  SmallVector<StoreSlotOp> states;
+  /// The values that the first loop carries: states with the stores that save them, and sums.
+  SmallVector<std::pair<Value, StoreSlotOp>> states;
+  SmallVector<ChunkSum> sums;
   /// By output argument of the first program.
   llvm::DenseMap<Value, StoreOp> rows;
 };
@@ -407,7 +429,9 @@ void ejk::replacePrograms(ProgramOp first, ProgramOp second, FusedPrograms fused
   ResultRange outputs = fused.all.getOutputs();
   unsigned own = second.getOutputs().size();
   second.getOutputs().replaceAllUsesWith(outputs.take_front(own));
-  second.getFinalStates().replaceAllUsesWith(fused.all.getFinalStates());
+  ResultRange finals = fused.all.getFinalStates();
+  ValueRange sums = finals.take_back(fused.sums.size());
+  second.getFinalStates().replaceAllUsesWith(finals.drop_back(fused.sums.size()));
   second.erase();
   ValueRange given = outputs.drop_front(own);
   for (Value output : first.getOutputs())
@@ -415,7 +439,12 @@ void ejk::replacePrograms(ProgramOp first, ProgramOp second, FusedPrograms fused
       output.replaceAllUsesWith(given.front());
       given = given.drop_front();
     }
-  first.getFinalStates().replaceAllUsesWith(fused.states.getFinalStates());
+  ValueRange states = fused.states.getFinalStates();
+  for (auto [i, final] : llvm::enumerate(first.getFinalStates())) {
+    ValueRange &from = llvm::is_contained(fused.sums, i) ? sums : states;
+    final.replaceAllUsesWith(from.front());
+    from = from.drop_front();
+  }
   first.getSaves().replaceAllUsesWith(fused.states.getSaves());
   first.erase();
 }

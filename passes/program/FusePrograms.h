@@ -9,6 +9,8 @@ namespace ejk {
 /// A program that saves the state of each chunk, and one that computes the rest.
 struct FusedPrograms {
   tile::ProgramOp states, all;
+  /// Which final states of the first program are sums over its chunks. `all` gives them after its own.
+  llvm::SmallVector<unsigned> sums;
 };
 
 /// Fuses two programs (ejk-fuse-programs). Creates programs after `second` that together compute

@@ -12,10 +12,25 @@ TEST(CostModel, GuardsOfOrdinaryGates) {
 }
 
 TEST(CostModel, WarpsByTheLargestMatrix) {
-  EXPECT_EQ(cost::warpsFor(64 * 64, /*isBusy=*/false), 4u);
-  EXPECT_EQ(cost::warpsFor(64 * 128, /*isBusy=*/false), 8u);
-  EXPECT_EQ(cost::warpsFor(32 * 64, /*isBusy=*/true), 4u);
-  EXPECT_EQ(cost::warpsFor(64 * 64, /*isBusy=*/true), 8u);
+  for (bool hasWgmma : {false, true}) {
+    EXPECT_EQ(cost::warpsFor(64 * 64, hasWgmma, /*isBusy=*/false), 4u);
+    EXPECT_EQ(cost::warpsFor(64 * 128, hasWgmma, /*isBusy=*/false), hasWgmma ? 4u : 8u);
+    EXPECT_EQ(cost::warpsFor(32 * 64, hasWgmma, /*isBusy=*/true), 4u);
+    EXPECT_EQ(cost::warpsFor(64 * 64, hasWgmma, /*isBusy=*/true), 8u);
+  }
+  EXPECT_TRUE(cost::fitFewWarps(250, /*isWide=*/false, /*hasOthers=*/true));
+  EXPECT_TRUE(cost::fitFewWarps(164, /*isWide=*/true, /*hasOthers=*/false));
+  EXPECT_FALSE(cost::fitFewWarps(250, /*isWide=*/true, /*hasOthers=*/false));
+  EXPECT_FALSE(cost::fitFewWarps(164, /*isWide=*/true, /*hasOthers=*/true));
+}
+
+// Blocks of four warps have registers for two on a multiprocessor, and both have shared memory.
+TEST(CostModel, SharedMemoryOfABlockBesideAnother) {
+  const Target &hopper = *findTarget("sm_90a");
+  EXPECT_EQ(cost::sharedBytesOfBlock(hopper, 8, /*hasWgmma=*/true), hopper.sharedBytesPerBlock);
+  EXPECT_EQ(cost::sharedBytesOfBlock(hopper, 4, /*hasWgmma=*/false), hopper.sharedBytesPerBlock);
+  unsigned beside = cost::sharedBytesOfBlock(hopper, 4, /*hasWgmma=*/true);
+  EXPECT_EQ(2 * (beside + kReservedSharedBytes), hopper.sharedBytesPerMultiprocessor);
 }
 
 // A thread has 255 registers, and branches leave less to fragments than what surrounds them.
