@@ -1,5 +1,6 @@
 //===- FallBacks.cpp - shorter chunks for gates out of range ---------------===//
 #include "lowering/select/FallBacks.h"
+#include "lowering/select/RangeGuards.h"
 #include "lowering/target/CostModel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -16,7 +17,10 @@ FallBacks::FallBacks(ArrayRef<ScanOp> scans, ArrayRef<tile::ProgramOp> programs,
         !mayLeaveRange(scan, rows))
       continue;
     FailureOr<tile::ProgramOp> shorter = chunkScan(scan, settings);
-    if (failed(shorter)) {
+    bool isOfUse = succeeded(shorter) && cost::takesStrongGates(leastGuard(*shorter), settings.chunk);
+    if (!isOfUse) {
+      if (succeeded(shorter))
+        shorter->erase();
       drop();
       return;
     }

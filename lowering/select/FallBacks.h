@@ -15,7 +15,8 @@ namespace ejk {
 class FallBacks {
 public:
   /// Makes a program in shorter chunks, with `settings`, for each of `programs`, made of `scans`, that gates may
-  /// leave the fast path of; none if one of them has no shorter one, and none for CPUs, whose chunks are short.
+  /// leave the fast path of; none if one of them has no shorter one that takes strong gates, and none for CPUs,
+  /// whose chunks are short.
   FallBacks(llvm::ArrayRef<ScanOp> scans, llvm::ArrayRef<tile::ProgramOp> programs,
             const ChunkSettings &settings);
   void drop();

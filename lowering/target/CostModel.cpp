@@ -30,6 +30,11 @@ bool cost::takesOrdinaryGates(double nats, int64_t rows) {
   return nats >= kNatsPerRow * double(rows) / 2;
 }
 
+bool cost::takesStrongGates(double nats, int64_t rows) {
+  constexpr double perRow = 5;
+  return nats >= perRow * double(rows) / 2;
+}
+
 unsigned cost::warpsFor(int64_t elements, bool hasWgmma, bool isBusy) {
   int64_t most = isBusy     ? kElementsOfFourBusyWarps
                  : hasWgmma ? kElementsOfWarpgroup

@@ -11,6 +11,11 @@ TEST(CostModel, GuardsOfOrdinaryGates) {
   EXPECT_TRUE(cost::takesOrdinaryGates(range::kGuardNatsOfTwoAxes, 32));
 }
 
+TEST(CostModel, ShorterChunksTakeStrongGatesOfOneAxis) {
+  EXPECT_TRUE(cost::takesStrongGates(range::kGuardNats, cost::kChunkRowsOfStrongGates));
+  EXPECT_FALSE(cost::takesStrongGates(range::kGuardNatsOfTwoAxes, cost::kChunkRowsOfStrongGates));
+}
+
 TEST(CostModel, WarpsByTheLargestMatrix) {
   for (bool hasWgmma : {false, true}) {
     EXPECT_EQ(cost::warpsFor(64 * 64, hasWgmma, /*isBusy=*/false), 4u);
