@@ -1,5 +1,6 @@
 //===- FallBacks.cpp - shorter chunks for gates out of range ---------------===//
 #include "lowering/select/FallBacks.h"
+#include "dialect/ejk/Names.h"
 #include "lowering/select/RangeGuards.h"
 #include "lowering/target/CostModel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -67,7 +68,7 @@ FailureOr<unsigned>
 FallBacks::take(ScanOp scan, const Target &target,
                 llvm::function_ref<std::optional<unsigned>(tile::ProgramOp)> bytesOf) {
   SmallVector<tile::ProgramOp> trials;
-  bool areTaken = true;
+  bool areTaken = true, isDerivative = scan->getParentOp()->hasAttr(kDerivativeOfAttr);
   for (FallBack &each : all) {
     int64_t rows = each.shorter.getChunk();
     std::optional<unsigned> without = bytesOf(each.program);
@@ -82,12 +83,16 @@ FallBacks::take(ScanOp scan, const Target &target,
     std::optional<unsigned> bytes = bytesOf(trials.back());
     if (!bytes)
       return failure();
-    bool isTaken = hasAsManyStages(*bytes, *without, bytesOfStage(each.program), target);
+    int64_t ofStage = bytesOfStage(each.program);
+    // A derivative's are less exact than steps are. They cost it no memory that could be a stage's.
+    bool hasOneStage = *without + ofStage > target.sharedBytesPerBlock;
+    bool isTaken = isDerivative && !hasOneStage ? *bytes <= *without
+                                                : hasAsManyStages(*bytes, *without, ofStage, target);
     cost::Decision(scan.getLoc(), scan->getParentOfType<func::FuncOp>().getName(), "strong-gates",
                    isTaken ? "shorter chunks" : "step by step")
         .from("bytes needed", *bytes)
         .from("bytes needed without", *without)
-        .from("bytes of a stage", bytesOfStage(each.program))
+        .from("bytes of a stage", ofStage)
         .from("bytes of a block", target.sharedBytesPerBlock)
         .from("rows of a shorter chunk", rows);
     areTaken &= isTaken;

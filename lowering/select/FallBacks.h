@@ -20,9 +20,6 @@ public:
   FallBacks(llvm::ArrayRef<ScanOp> scans, llvm::ArrayRef<tile::ProgramOp> programs,
             const ChunkSettings &settings);
   void drop();
-  /// Whether there are any.
-  bool exist() const { return !all.empty(); }
-
   /// Replaces the programs by those that fall back (passes/program/FallBackToShortChunks.h), where none has
   /// fewer stages of rows in shared memory for that. `bytesOf` says what a program needs with one stage;
   /// nothing after an error. `scan` is for remarks. Returns the number of programs.

@@ -304,9 +304,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     // A state wider than a slice is there because it alone has registers.
     bool lacksRegisters = !cpu && *allFits && !need.hasRegisters &&
                           elementsOfStates(scan) > cost::kStateElementsPerBlock;
-    // Where gates are strong, one kernel steps row by row, and two have shorter chunks.
-    bool fallsBack = !fused->sums.empty() && fallBacks.exist();
-    *allFits = *allFits && !lacksRegisters && !fallsBack;
+    *allFits = *allFits && !lacksRegisters;
     decide(scan, "fused-backward",
            *statesFit && *allFits ? "one kernel for all gradients" : "a kernel for each scan");
     if (*statesFit && *allFits) {
@@ -319,7 +317,6 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       return success();
     }
     std::string why = *allFits ? "the program that saves states does not fit"
-                      : fallsBack ? "one program for all of its gradients has no shorter chunks for strong gates"
                       : lacksRegisters ? "one program for all of its gradients lacks registers"
                       : "one program for all of its gradients does not fit: " + describeNeed(scan, need, *target);
     for (SaveStates &saves : forwardSaves)
