@@ -21,9 +21,9 @@ mlir::LogicalResult checkLaidOut(tile::ProgramOp program);
 mlir::LogicalResult checkPlanned(tile::ProgramOp program);
 
 /// Replaces laid-out `program` by its plan: the same with a place for each tile in shared memory,
-/// and with all barriers, fences and waits. Memory is spared so that `target` runs as many blocks side by
-/// side as registers allow. Fails with an error at the program if a block needs more than one may have.
-/// `kernel` names the program in remarks.
+/// and with all barriers, fences and waits. If the program can do with so little memory, as
+/// many blocks fit on a multiprocessor of `target` as registers allow. Fails with an error at the program if
+/// it needs more memory than a block may have. `kernel` names the program in remarks.
 mlir::LogicalResult planMemory(tile::ProgramOp program, const Target &target, llvm::StringRef kernel);
 
 } // namespace ejk

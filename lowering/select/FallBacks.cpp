@@ -84,7 +84,7 @@ FallBacks::take(ScanOp scan, const Target &target,
     if (!bytes)
       return failure();
     int64_t ofStage = bytesOfStage(each.program);
-    // A derivative's are less exact than steps are. They cost it no memory that could be a stage's.
+    // In a derivative they are less exact than steps, so they may not take memory that a stage could have.
     bool hasOneStage = *without + ofStage > target.sharedBytesPerBlock;
     bool isTaken = isDerivative && !hasOneStage ? *bytes <= *without
                                                 : hasAsManyStages(*bytes, *without, ofStage, target);

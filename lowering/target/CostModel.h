@@ -214,9 +214,8 @@ constexpr unsigned kFrontWarps = 4, kFrontRegisters = 120;
 /// the forward saves states 504 with 94 and 208, 1.16 of the time.
 bool fitsPartitions(int64_t ofFront, int64_t ofState);
 /// Whether they are faster than blocks of four warps, of which a multiprocessor runs two, for a program
-/// whose largest tile has so many elements. H200, a delta rule with states of 64x64, 4,4096,64: 0.585 ms,
-/// and 0.490 with two blocks that save states as well; 1,8192,32, where no second block is there to run,
-/// 0.381 and 0.420.
+/// whose largest tile has so many elements. H200, a delta rule with states of 64x64, 4,4096,64: 0.582 ms,
+/// and 0.424 in two blocks; 1,8192,32, where there is no second block, 0.381 and 0.407.
 bool partitionsPay(int64_t elements);
 
 /// A program, as the estimate of its registers sees it.
@@ -293,7 +292,7 @@ struct StagePlan {
   /// Whether f32 matrices have stages, too.
   bool stagesF32 = true;
 };
-/// The stages of the plans' rings, at most, that most programs have room for.
+/// The stages that most plans have at most.
 constexpr unsigned kMostStages = 3;
 /// The plans in the order in which they are tried: the first that fits into shared memory is taken.
 /// They go from the most overlap to the least, as they did in experiments on an H200
@@ -302,8 +301,8 @@ constexpr unsigned kMostStages = 3;
 llvm::ArrayRef<StagePlan> stagePlans();
 /// The stages with which a plan that leaves room for another block is better than one with more overlap.
 /// H200, 4,4096,64, two blocks by one: with two stages 0.70 to 0.82 times as long (forwards with states of
-/// 128x64; gates of both axes and derivatives with a gate per head at 64x64), where no second block is there
-/// to run, 1.08 to 1.37; with one stage 0.94, and 1.43.
+/// 128x64; gates of both axes and derivatives with a gate per head at 64x64), and 0.98 to 1.39 where there is no
+/// second block; with one stage 0.94, and 1.43.
 constexpr unsigned kStagesOfSecondBlock = 2;
 /// The shared memory that a block of so many warps takes at most before it costs blocks of a
 /// multiprocessor: four warps that multiply with `wgmma` have registers for two of them.

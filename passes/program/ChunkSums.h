@@ -12,23 +12,24 @@ namespace ejk {
 /// A value that a loop over chunks carries from zero on, that each chunk adds to, and that is stored as a
 /// final state: the gradient of a parameter. The chunks may be added in any order.
 struct ChunkSum {
-  /// The sum that the value `number` is which `loop` carries; nothing where it is something else.
+  /// The sum that `loop` carries as its value `number`; nothing where that value is no sum.
   static std::optional<ChunkSum> of(tile::ProgramOp program, mlir::scf::ForOp loop, unsigned number);
-  /// The number of the final state of `program`, the sum's own.
+  /// Which final state of `program`, in whose loop it was found, the sum is stored as.
   unsigned finalState(tile::ProgramOp program) const;
-  /// Removes the sum from `loop`, a copy of its own, but for what simplification removes.
+  /// Erases the sum's store after `loop`, a copy of the loop that it was found in, and has the loop hand the
+  /// value on as it is. Simplification then removes the value.
   void removeFrom(mlir::scf::ForOp loop) const;
 
   unsigned number;
   tile::StoreSlotOp store;
 };
 
-/// Has `loop` carry the sums of `from`, whose initial values `mapping` knows, too; it hands them on as they
-/// are. Returns the loop in its place.
+/// Replaces `loop` by one that also carries the sums of `from`, and hands them on as they are until
+/// finishSums. `mapping` gives their initial values, and gets the new loop's values. Returns the new loop.
 mlir::scf::ForOp carrySums(llvm::ArrayRef<ChunkSum> sums, mlir::scf::ForOp from, mlir::scf::ForOp loop,
                            mlir::IRMapping &mapping);
-/// Has `loop`, which carries the sums of `from`, hand on what `mapping` knows of a chunk, and stores them to
-/// the last final states of `program`.
+/// Has `loop`, made by carrySums, hand on the sums with a chunk added, which `mapping` gives, and stores them
+/// after the loop as the last final states of `program`.
 void finishSums(llvm::ArrayRef<ChunkSum> sums, mlir::scf::ForOp from, tile::ProgramOp program,
                 mlir::scf::ForOp loop, mlir::IRMapping &mapping);
 
