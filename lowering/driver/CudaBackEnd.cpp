@@ -85,8 +85,8 @@ private:
                    !isCancelled(options));
   }
 
-  static gpu::GPUModuleOp kernelsOf(ModuleOp module) {
-    return *module.getOps<gpu::GPUModuleOp>().begin();
+  static SmallVector<gpu::GPUModuleOp> kernelsOf(ModuleOp module) {
+    return llvm::to_vector(module.getOps<gpu::GPUModuleOp>());
   }
 
   ImageData image(Image::Kind kind, std::string bytes) {

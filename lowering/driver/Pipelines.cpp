@@ -154,6 +154,7 @@ static const std::string kCombineIfs[] = {"(anonymous namespace)::CombineIfs",
                                           "{anonymous}::CombineIfs"};
 
 void ejk::buildToNVVMPipeline(OpPassManager &pm) {
+  pm.addPass(createSeparateKernels());
   OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
   LegalizeKernelMathOptions math;
   math.specialFunctionUnit = true;

@@ -2,16 +2,24 @@
 #include "lowering/ptx/EmitPTX.h"
 #include "lowering/ptx/KeepOffsets.h"
 #include "lowering/kernels/KernelBuilder.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Threading.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/CodeGen/Passes.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Linker/Linker.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/CommandLine.h"
@@ -205,11 +213,6 @@ static void passMapsByValue(llvm::Module &module) {
 static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::LLVMContext &context,
                                                llvm::TargetMachine &machine,
                                                function_ref<bool()> isCancelled) {
-  MLIRContext &mlirContext = *kernels.getContext();
-  registerBuiltinDialectTranslation(mlirContext);
-  registerGPUDialectTranslation(mlirContext);
-  registerLLVMDialectTranslation(mlirContext);
-  registerNVVMDialectTranslation(mlirContext);
   std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(kernels, context, "ejk");
   if (!module)
     return nullptr;
@@ -256,29 +259,97 @@ static std::unique_ptr<Translation> translateFor(gpu::GPUModuleOp kernels, const
   return result->module ? std::move(result) : nullptr;
 }
 
-FailureOr<std::string> ejk::emitLLVM(gpu::GPUModuleOp kernels, const Target &target) {
-  std::unique_ptr<Translation> translation = translateFor(kernels, target);
-  if (!translation)
+/// `work` of each of `kernels`, on the context's threads, and what it gives, in order.
+static FailureOr<SmallVector<std::string>>
+forEach(ArrayRef<gpu::GPUModuleOp> kernels,
+        function_ref<FailureOr<std::string>(gpu::GPUModuleOp)> work) {
+  if (kernels.empty())
+    return SmallVector<std::string>();
+  MLIRContext &context = *kernels.front()->getContext();
+  // A context learns of translations by one thread.
+  registerBuiltinDialectTranslation(context);
+  registerGPUDialectTranslation(context);
+  registerLLVMDialectTranslation(context);
+  registerNVVMDialectTranslation(context);
+  SmallVector<std::string> texts(kernels.size());
+  ParallelDiagnosticHandler diagnostics(&context);
+  auto all = llvm::seq<size_t>(0, kernels.size());
+  LogicalResult worked = failableParallelForEach(&context, all, [&](size_t i) {
+    diagnostics.setOrderIDForThread(i);
+    FailureOr<std::string> text = work(kernels[i]);
+    if (succeeded(text))
+      texts[i] = std::move(*text);
+    diagnostics.eraseOrderIDForThread();
+    return success(succeeded(text));
+  });
+  if (failed(worked))
     return failure();
+  return texts;
+}
+
+FailureOr<std::string> ejk::emitLLVM(ArrayRef<gpu::GPUModuleOp> kernels, const Target &target) {
+  FailureOr<SmallVector<std::string>> parts =
+      forEach(kernels, [&](gpu::GPUModuleOp each) -> FailureOr<std::string> {
+        std::unique_ptr<Translation> translation = translateFor(each, target);
+        if (!translation)
+          return failure();
+        std::string text;
+        llvm::raw_string_ostream os(text);
+        llvm::WriteBitcodeToFile(*translation->module, os);
+        return text;
+      });
+  if (failed(parts))
+    return failure();
+  llvm::LLVMContext context;
+  llvm::Module all("ejk", context);
+  for (StringRef part : *parts) {
+    auto module = llvm::parseBitcodeFile({part, "ejk"}, context);
+    if (!module || llvm::Linker::linkModules(all, std::move(*module)))
+      return failure();
+  }
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << *translation->module;
+  os << all;
   return text;
 }
 
-FailureOr<std::string> ejk::emitPTX(gpu::GPUModuleOp kernels, const Target &target,
+/// One text of the PTX of several modules: the version and target, which are the same in each, once;
+/// a declaration that several have, once.
+static std::string joinPTX(ArrayRef<std::string> texts) {
+  constexpr StringLiteral lastOfHead = ".address_size 64\n", firstKernel = "\n.visible .entry";
+  std::string joined;
+  llvm::StringSet<> declared;
+  for (StringRef text : texts) {
+    size_t head = text.find(lastOfHead) + lastOfHead.size(), body = text.find(firstKernel);
+    if (joined.empty())
+      joined = text.take_front(head);
+    for (StringRef line : llvm::split(text.slice(head, body), '\n'))
+      if (!line.starts_with(".") || declared.insert(line).second)
+        (joined += line) += '\n';
+    joined += text.substr(body);
+  }
+  return joined;
+}
+
+FailureOr<std::string> ejk::emitPTX(ArrayRef<gpu::GPUModuleOp> kernels, const Target &target,
                                     function_ref<bool()> isCancelled) {
-  std::unique_ptr<Translation> translation = translateFor(kernels, target, isCancelled);
-  if (!translation || (isCancelled && isCancelled()))
+  FailureOr<SmallVector<std::string>> texts =
+      forEach(kernels, [&](gpu::GPUModuleOp each) -> FailureOr<std::string> {
+        std::unique_ptr<Translation> translation = translateFor(each, target, isCancelled);
+        if (!translation || (isCancelled && isCancelled()))
+          return failure();
+        llvm::SmallString<0> text;
+        llvm::raw_svector_ostream os(text);
+        CodegenPasses codegen;
+        if (translation->machine->addPassesToEmitFile(codegen, os, nullptr,
+                                                      llvm::CodeGenFileType::AssemblyFile))
+          return each.emitError("this LLVM cannot print PTX"), failure();
+        codegen.run(*translation->module);
+        return text.str().str();
+      });
+  if (failed(texts))
     return failure();
-  llvm::SmallString<0> text;
-  llvm::raw_svector_ostream os(text);
-  CodegenPasses codegen;
-  if (translation->machine->addPassesToEmitFile(codegen, os, nullptr,
-                                                llvm::CodeGenFileType::AssemblyFile))
-    return kernels.emitError("this LLVM cannot print PTX"), failure();
-  codegen.run(*translation->module);
-  return text.str().str();
+  return joinPTX(*texts);
 }
 
 std::optional<std::string> ejk::findPtxas() {

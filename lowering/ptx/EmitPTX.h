@@ -9,12 +9,15 @@
 #include <string>
 
 namespace ejk {
-/// The LLVM IR of `kernels`, optimised for `target`, as text.
-llvm::FailureOr<std::string> emitLLVM(mlir::gpu::GPUModuleOp kernels, const Target &target);
+/// The LLVM IR of `kernels`, optimised for `target`, as the text of one module.
+llvm::FailureOr<std::string> emitLLVM(llvm::ArrayRef<mlir::gpu::GPUModuleOp> kernels,
+                                      const Target &target);
 /// The PTX of `kernels` for `target`, in the oldest version that knows it and what
-/// kernels use, so that a package loads on as many drivers as it can.
-/// Fails with no diagnostic soon after `isCancelled` says so.
-llvm::FailureOr<std::string> emitPTX(mlir::gpu::GPUModuleOp kernels, const Target &target,
+/// kernels use, so that a package loads on as many drivers as it can. The context's threads make
+/// that of several modules side by side; it stands in their order.
+/// Fails with no diagnostic soon after `isCancelled`, which any of these threads may call, says so.
+llvm::FailureOr<std::string> emitPTX(llvm::ArrayRef<mlir::gpu::GPUModuleOp> kernels,
+                                     const Target &target,
                                      llvm::function_ref<bool()> isCancelled = nullptr);
 
 /// The path of ptxas: $EJK_PTXAS, where "none" is to do without; else in $CUDA_HOME/bin, on PATH, or in
