@@ -4,6 +4,7 @@
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
+#include <optional>
 
 namespace ejk {
 #define GEN_PASS_DEF_SEPARATEKERNELS
@@ -57,7 +58,8 @@ private:
 
   static void copySymbols(gpu::GPUFuncOp kernel, SymbolTable &all, OpBuilder &b) {
     llvm::StringSet<> copied;
-    for (SymbolTable::SymbolUse use : *SymbolTable::getSymbolUses(&kernel.getBody())) {
+    std::optional<SymbolTable::UseRange> uses = SymbolTable::getSymbolUses(&kernel.getBody());
+    for (SymbolTable::SymbolUse use : *uses) {
       StringAttr name = use.getSymbolRef().getRootReference();
       Operation *symbol = all.lookup(name);
       if (symbol && copied.insert(name).second)
