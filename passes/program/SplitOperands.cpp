@@ -195,18 +195,24 @@ static std::pair<bool, bool> unsplitOperands(DotOp dot) {
   return {left, right};
 }
 
-/// Replaces a rounded and widened operand by the original in other computations, but not where
-/// the rest is computed, which would be zero.
+static bool isFirstTerm(arith::TruncFOp round) {
+  return llvm::any_of(round->getUsers(), [&](Operation *user) {
+    auto wide = dyn_cast<arith::ExtFOp>(user);
+    return wide && llvm::any_of(wide->getUsers(),
+                                [&](Operation *other) { return isRest(other, wide, round); });
+  });
+}
+
+/// Replaces a rounded and widened operand by the original in other computations, but not the first of
+/// two terms: its rest would be zero, and its sum with the second one would have the rest twice.
 static void useUnrounded(ProgramOp program) {
   program.walk([](arith::ExtFOp wide) {
     auto round = wide.getIn().getDefiningOp<arith::TruncFOp>();
-    if (!round || round.getIn().getType() != wide.getType() || !isa<VectorType>(wide.getType()))
+    if (!round || round.getIn().getType() != wide.getType() || !isa<VectorType>(wide.getType()) ||
+        isFirstTerm(round))
       return;
-    wide.getResult().replaceUsesWithIf(round.getIn(), [&](OpOperand &use) {
-      return !isRest(use.getOwner(), wide, round);
-    });
-    if (wide.use_empty())
-      wide.erase();
+    wide.replaceAllUsesWith(round.getIn());
+    wide.erase();
   });
 }
 
