@@ -6,6 +6,7 @@
 #include "lowering/select/Alternatives.h"
 #include "lowering/target/CpuTarget.h"
 #include "lowering/target/DefaultTargets.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
@@ -22,6 +23,25 @@ std::string ejk::printOp(Operation *op) {
   op->print(os);
   os << "\n";
   return text;
+}
+
+/// How many passes over a whole module this thread is in. One may run pipelines of its own, and counts on
+/// what they do.
+static thread_local unsigned passesOverModule = 0;
+
+void ejk::cancelPasses(MLIRContext &context, std::function<bool()> cancelled) {
+  context.registerActionHandler(
+      [cancelled = std::move(cancelled)](function_ref<void()> run, const tracing::Action &action) {
+        auto *pass = dyn_cast<PassExecutionAction>(&action);
+        Operation *op = pass ? pass->getOp() : nullptr;
+        bool isOfModule = op && !op->getParentOp();
+        bool isOfKernels = op && (isa<gpu::GPUModuleOp>(op) || op->getParentOfType<gpu::GPUModuleOp>());
+        if (((isOfModule && !passesOverModule) || isOfKernels) && cancelled())
+          return;
+        passesOverModule += isOfModule;
+        run();
+        passesOverModule -= isOfModule;
+      });
 }
 
 LogicalResult ejk::derive(ModuleOp module, unsigned order, ArrayRef<std::string> wrt,
@@ -46,6 +66,8 @@ LogicalResult ejk::derive(ModuleOp module, unsigned order, ArrayRef<std::string>
   SmallVector<func::FuncOp> earlier;
   for (const std::string &function : functions) {
     func::FuncOp derivative = findDerivative(module, function);
+    if (!derivative) // cancelled
+      return failure();
     buildBackwardPipeline(again, {derivative.getName().str(), {}, {}, policy});
     earlier.append({module.lookupSymbol<func::FuncOp>(function), derivative});
   }

@@ -63,7 +63,8 @@ struct CompileOptions {
   /// Whether a package holds code. One without says what a launch chooses and what that moves, and
   /// cannot be run.
   bool code = true;
-  /// Asked between stages, if given: where it says yes, compilation fails without a diagnostic.
+  /// Asked now and then, by any of the context's threads, if given: where it says yes, compilation
+  /// fails without a diagnostic.
   std::function<bool()> cancelled;
 };
 
@@ -83,6 +84,10 @@ enum class Stage { scan, tile, plan, gpu, nvvm, llvm, ptx, assembly, package };
 /// at the user's op.
 llvm::FailureOr<std::string> compile(mlir::ModuleOp module, Stage stage,
                                      const CompileOptions &options = {});
+
+/// Has passes in `context` over a module or over kernels that would start after `cancelled`, which any thread
+/// may call, says so do nothing. What is left of the module is good for nothing.
+void cancelPasses(mlir::MLIRContext &context, std::function<bool()> cancelled);
 
 } // namespace ejk
 

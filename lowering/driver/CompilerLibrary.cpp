@@ -77,17 +77,12 @@ public:
   Call(const ejk_source *source, const ejk_compile_options *given, OwnedResult &result)
       : problem(problemOf(source, given)), source(copyOf(source)), options(copyOf(given)),
         result(result),
-        context(MLIRContext::Threading::DISABLED),
         handler(&context, [&](Diagnostic &diagnostic) { result.log.add(diagnostic); }) {
     DialectRegistry registry;
     registerDialects(registry);
     context.appendDialectRegistry(registry);
     context.printOpOnDiagnostic(false);
-    // A pass that would start after cancellation does nothing.
-    context.registerActionHandler([this](function_ref<void()> run, const tracing::Action &action) {
-      if (!cancelled() || !isa<PassExecutionAction>(action))
-        run();
-    });
+    cancelPasses(context, [this] { return cancelled(); });
   }
 
   bool cancelled() const {

@@ -107,7 +107,8 @@ private:
     }
     FailureOr<std::optional<std::string>> cubin =
         assemble(module.getLoc(), *ptxas, ptx, target,
-                 /*mayBeUnknown=*/options.cubin == CompileOptions::Cubin::automatic);
+                 /*mayBeUnknown=*/options.cubin == CompileOptions::Cubin::automatic,
+                 [&] { return isCancelled(options); });
     if (failed(cubin))
       return failure();
     if (*cubin)

@@ -24,10 +24,11 @@ llvm::FailureOr<std::string> emitPTX(llvm::ArrayRef<mlir::gpu::GPUModuleOp> kern
 /// /usr/local/cuda/bin.
 std::optional<std::string> findPtxas();
 /// Assembles `ptx` with ptxas into a cubin. Emits ptxas's own words at `loc` on failure. With
-/// `mayBeUnknown`, a ptxas that does not know the target gives nothing, after a warning.
-llvm::FailureOr<std::optional<std::string>> assemble(mlir::Location loc, llvm::StringRef ptxas,
-                                                     llvm::StringRef ptx, const Target &target,
-                                                     bool mayBeUnknown);
+/// `mayBeUnknown`, a ptxas that does not know the target gives nothing, after a warning. Fails with no
+/// diagnostic soon after `isCancelled` says so, and ends ptxas.
+llvm::FailureOr<std::optional<std::string>>
+assemble(mlir::Location loc, llvm::StringRef ptxas, llvm::StringRef ptx, const Target &target,
+         bool mayBeUnknown, llvm::function_ref<bool()> isCancelled = nullptr);
 } // namespace ejk
 
 #endif // EJK_LOWERING_PTX_EMITPTX_H

@@ -8,6 +8,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "tools/common/Choice.h"
 #include "tools/common/CommandLine.h"
+#include "tools/common/CompileInterruptibly.h"
 #include "tools/common/CubinFlag.h"
 #include "tools/common/Registration.h"
 #include "tools/common/SavePolicyFlags.h"
@@ -143,7 +144,7 @@ int main(int argc, char **argv) {
   options.twoTerms = schedule.twoTerms();
   options.warpSpecialize = schedule.warpSpecialize();
   options.partitionWarps = schedule.partitionWarps();
-  FailureOr<std::string> result = ejk::compile(*module, emit, options);
+  FailureOr<std::string> result = ejk::compileInterruptibly(*module, emit, options);
   if (failed(result))
     return 1;
   error = output == "-" ? ejk::writeStandardOutput(*result) : ejk::writeFile(output, *result);

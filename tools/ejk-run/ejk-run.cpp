@@ -25,6 +25,7 @@
 #include "passes/Pipelines.h"
 #include "tools/common/Choice.h"
 #include "tools/common/CommandLine.h"
+#include "tools/common/CompileInterruptibly.h"
 #include "tools/common/CubinFlag.h"
 #include "tools/common/Registration.h"
 #include "tools/common/SavePolicyFlags.h"
@@ -227,7 +228,7 @@ static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::stri
   options.twoTerms = schedule.twoTerms();
   options.warpSpecialize = schedule.warpSpecialize();
   options.partitionWarps = schedule.partitionWarps();
-  return ejk::compile(*copy, Stage::package, options);
+  return compileInterruptibly(*copy, Stage::package, options);
 }
 
 //===----------------------------------------------------------------------===//

@@ -13,8 +13,9 @@
 |* destroy. Inputs stay the caller's; none is kept after a call returns.
 |*
 |* Threads. A call keeps nothing outside of its result. Any number of threads may
-|* call at once, and two calls with the same arguments give the same bytes. The
-|* process may end while a thread is in a call.
+|* call at once, and two calls with the same arguments give the same bytes. A call
+|* compiles the kernels of a package side by side, on threads of its own, as many
+|* as the process may have CPUs. The process may end while a thread is in a call.
 |*
 |* Trust. Text that comes from others belongs in a process of its own: on a few
 |* faults inside LLVM, the process ends.
