@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import torch
 import torch.distributed as distributed
@@ -90,8 +91,9 @@ def counted(sent):
     return call
 
 
-def of_process(rank, cuts, file, results):
+def of_process(rank, cuts, file, results, units, kinds):
     torch.set_num_threads(1)
+    parallel._units, parallel._FEWEST_ROWS = (lambda device: units), 1
     device = torch.device("cuda", rank) if BACKEND == "nccl" else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -100,7 +102,7 @@ def of_process(rank, cuts, file, results):
     rows, sent = slice(cuts[rank], cuts[rank + 1]), []
     distributed.all_gather_into_tensor = counted(sent)
     for name in PROCESSES:
-        for packed in (False, True):
+        for packed in kinds:
             tensors, options = case(name, packed)
             own = {n: (t if n in SHARED else t[:, rows]).clone().to(device).requires_grad_()
                    for n, t in tensors.items()}
@@ -114,16 +116,16 @@ def of_process(rank, cuts, file, results):
 
 
 class Split(unittest.TestCase):
-    def check(self, name, packed, parts):
+    def check(self, name, packed, parts, limit=LIMIT):
         wanted = single(name, packed)
         tensors, options = case(name, packed)
         own = {n: t.clone().requires_grad_() for n, t in tensors.items()}
         o, state = ejk.split(getattr(ejk.ops, name), **own, **options, parts=parts)
         losses(o, state).backward()
-        self.assertLessEqual(error(o.detach(), wanted[0]), LIMIT, (name, "o"))
-        self.assertLessEqual(error(state.detach(), wanted[1]), LIMIT, (name, "state"))
+        self.assertLessEqual(error(o.detach(), wanted[0]), limit, (name, "o"))
+        self.assertLessEqual(error(state.detach(), wanted[1]), limit, (name, "state"))
         for n, t in own.items():
-            self.assertLessEqual(error(t.grad, wanted[2][n]), LIMIT, (name, n))
+            self.assertLessEqual(error(t.grad, wanted[2][n]), limit, (name, n))
 
     def test_batches(self):
         for name in FUNCTIONS:
@@ -226,6 +228,15 @@ class Split(unittest.TestCase):
                         self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
                     o.sum().backward()
 
+    def test_parts_side_by_side(self):
+        """A device with more units than heads computes a segment in parts, of 1 to 5 rows here."""
+        for units, parts in ((16, 2), (8, [20, 8, 12]), (40, [14, 1, 25]), (12, [6, 9, 25])):
+            with mock.patch.object(parallel, "_units", lambda device, units=units: units), \
+                    mock.patch.object(parallel, "_FEWEST_ROWS", 1):
+                for name in FUNCTIONS:
+                    with self.subTest(name, units=units):
+                        self.check(name, False, parts, 2 * LIMIT)  # sums of sums
+
     def test_what_is_exchanged_does_not_depend_on_the_length(self):
         self.assertEqual(ejk.parallel.exchanged_bytes(2, 8, 4), 4 * 2 * (8 * 4 + 8))
         self.assertEqual(ejk.parallel.exchanged_bytes(2, 8, 4, delta=True), 4 * 2 * (8 * 4 + 64))
@@ -243,29 +254,29 @@ class Split(unittest.TestCase):
 
 @unittest.skipUnless(distributed.is_available(), "this torch has no distributed")
 class Processes(unittest.TestCase):
-    def check(self, cuts):
+    def check(self, cuts, units=1, kinds=(False, True)):
         if BACKEND == "nccl" and torch.cuda.device_count() < len(cuts) - 1:
             self.skipTest(f"{len(cuts) - 1} processes over NCCL need as many GPUs")
         context = multiprocessing.get_context("spawn")
         with tempfile.TemporaryDirectory() as folder, context.Manager() as m:
             shared = m.dict()
             multiprocessing.spawn(of_process, nprocs=len(cuts) - 1, args=(
-                cuts, os.path.join(folder, "meeting"), shared))
+                cuts, os.path.join(folder, "meeting"), shared, units, kinds))
             results = dict(shared)
         for name in PROCESSES:
-            for packed in (False, True):
+            for packed in kinds:
                 with self.subTest(name, packed=packed):
                     self.compare(name, packed, [results[r, name, packed]
                                                 for r in range(len(cuts) - 1)])
 
     def compare(self, name, packed, found):
         wanted = single(name, packed)
-        # A process sends its number of rows; forward its summary, backward that of the adjoint.
-        # Processes have 4 to 27 rows, and send as much.
+        # A process sends forward its summary, backward that of the adjoint; before, of packed sequences, its
+        # number of rows. Processes have 0 to 27 rows, and send as much.
         summary = ejk.parallel.exchanged_bytes(2, 8, 4, batch=1 if packed else 2,
                                                delta=name == "gated_delta_rule")
         for _, _, _, sent in found:
-            self.assertEqual(sent, [8, summary, summary], name)
+            self.assertEqual(sent, [8] * packed + [summary, summary], name)
         as_torch = torch.from_numpy
         o = torch.cat([as_torch(f[0]) for f in found], 1)
         self.assertLessEqual(error(o, wanted[0]), LIMIT, (name, "o"))
@@ -280,10 +291,14 @@ class Processes(unittest.TestCase):
             self.assertLessEqual(error(whole, gradient), LIMIT, (name, n))
 
     def test_two_processes(self):
-        self.check([0, 13, 40])
+        self.check([0, 13, 40], units=16)  # the second one's rows in three parts
 
     def test_four_processes(self):
         self.check([0, 7, 13, 17, 40])
+
+    def test_parts_of_three_processes(self):
+        """All are in parts; one has no row."""
+        self.check([0, 12, 24, 24, 40], units=16, kinds=(False,))
 
 
 if __name__ == "__main__":

@@ -8,12 +8,13 @@ class Segment:
     whole's cu_seqlens as a list, None for a batch of sequences that all have T rows."""
 
     def __init__(self, index, count, start, end, total, offsets):
-        if end <= start:
-            raise TensorError(f"segment {index} has no rows; each must have one at least")
         self.index, self.count, self.offsets = index, count, offsets
         if offsets is None:
             self.from_left, self.to_right, self.whole = index > 0, index < count - 1, True
             return
+        if end <= start:
+            raise TensorError(f"segment {index} has no rows; of packed sequences each must have one "
+                              "at least")
         if (offsets[0] != 0 or offsets[-1] != total
                 or any(b < a for a, b in zip(offsets, offsets[1:]))):
             raise TensorError(f"'cu_seqlens' must rise from 0 to the {total} rows of all segments, "
