@@ -69,6 +69,7 @@ static constexpr const char *kCommon[] = {
     "ejk-lower-to-cpu",
     "ejk-expand-solves",
     "ejk-split-over-time",
+    "ejk-separate-kernels",
     "gpu.module(ejk-legalize-kernel-math)",
     "func.func(ejk-fuse-elementwise)",
     "canonicalize",
