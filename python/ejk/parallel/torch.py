@@ -233,13 +233,30 @@ class _Job:
         states[row] = states[row] + carry[0] if add else carry[0]
         return states
 
-    def run(self, vectors, segments):
+    def run(self, vectors, segments, differentiable):
         state = self.begin()
         if self.segment.from_left:
             state = self.joined(state, self.carried(vectors, segments, False),
                                 getattr(self.segment, "first", 0), False)
+        state = self._starts(state)
+        self.kept = []
+        o, ht = self._with_graph(state) if differentiable else self._call(self.tensors, state)
+        del self.tensors, self.initial_state
+        return self._uncut(o), self.ended(self._of_parts(ht)[-1] if self.parts > 1 else ht)
+
+    def _call(self, tensors, state):
+        named = dict(tensors, initial_state=state, cu_seqlens=self.cu, **self.constants)
+        if self.delta:
+            g = named.pop("g", None)
+            if g is None:
+                return ops.delta_rule(**named)
+            return (ops.kda if g.dim() == 4 else ops.gated_delta_rule)(g=g, **named)
+        return _mamba2(**named) if "dt" in named else ops.recurrent(**named)
+
+    def _with_graph(self, state):
+        """The call's results, with a graph from them to the operands."""
         # What the rows' graph saves goes to this list, and from there to the graph around it.
-        self.kept = kept = []
+        kept = self.kept
 
         def keep(tensor):
             kept.append(tensor)
@@ -248,23 +265,11 @@ class _Job:
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, kept.__getitem__):
             anchor = torch.empty(0, requires_grad=True)
             own = {n: _Input.apply(anchor, t.detach()) for n, t in self.tensors.items()}
-            h0 = _Input.apply(anchor, self._starts(state).detach())
-            named = dict(own, initial_state=h0, cu_seqlens=self.cu, **self.constants)
-            if self.delta:
-                g = named.pop("g", None)
-                if g is None:
-                    results = ops.delta_rule(**named)
-                else:
-                    results = (ops.kda if g.dim() == 4 else ops.gated_delta_rule)(g=g, **named)
-            elif "dt" in named:
-                results = _mamba2(**named)
-            else:
-                results = ops.recurrent(**named)
+            h0 = _Input.apply(anchor, state.detach())
+            results = self._call(own, h0)
         edge = torch.autograd.graph.get_gradient_edge
         self.inputs, self.results = [*map(edge, own.values()), edge(h0)], [*map(edge, results)]
-        del self.tensors, self.initial_state
-        o, ht = (r.detach() for r in results)
-        return self._uncut(o), self.ended(self._of_parts(ht)[-1] if self.parts > 1 else ht)
+        return [r.detach() for r in results]
 
     def ended(self, state):
         """States of the sequences that end here, zero for others."""
@@ -334,14 +339,14 @@ class _OverSegments(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, plan, initial_state, *values):
-        names, spans, segments, exchange, constants, delta = plan
+        names, spans, segments, exchange, constants, delta, differentiable = plan
         jobs = []
         for segment, (start, end) in spans:
             own = {n: t[:, start:end].contiguous() if n in _OVER_TIME else t
                    for n, t in zip(names, values)}
             jobs.append(_Job(segment, own, initial_state, constants, delta))
         vectors = exchange([job.summary() for job in jobs])
-        results = [job.run(vectors, segments) for job in jobs]
+        results = [job.run(vectors, segments, differentiable) for job in jobs]
         ctx.jobs, ctx.plan, ctx.has_state = jobs, plan, initial_state is not None
         # torch keeps the operands as well, to see whether they change in place.
         ctx.save_for_backward(initial_state, *values, *(t for job in jobs for t in job.kept))
@@ -412,7 +417,9 @@ def _run(group, tensors, initial_state, cu_seqlens, delta, **constants):
                 for i, (start, end) in enumerate(cuts)]
     base = cuts[own[0]][0]
     spans = [(segments[i], (cuts[i][0] - base, cuts[i][1] - base)) for i in own]
-    plan = (tuple(tensors), spans, segments, exchange, constants, delta)
+    differentiable = torch.is_grad_enabled() and any(
+        t is not None and t.requires_grad for t in (initial_state, *tensors.values()))
+    plan = (tuple(tensors), spans, segments, exchange, constants, delta, differentiable)
     kept = cuts[own[-1]][1] - base
     o, state = _OverSegments.apply(plan, initial_state,
                                    *(t[:, :kept] if n in _OVER_TIME and kept < rows else t
