@@ -69,15 +69,18 @@ public:
         found(found) {}
 
   void runBeforePass(Pass *pass, Operation *) override {
+    running += isNamed(pass);
     Shared::set(shared.pass, sizeof(shared.pass), pass->getArgument());
   }
+  void runAfterPassFailed(Pass *pass, Operation *) override { running -= isNamed(pass); }
   void runAfterPass(Pass *pass, Operation *op) override {
+    running -= isNamed(pass);
     if (found)
       return;
     if (failed(verify(op)))
       return note(pass, "makes IR that does not verify");
-    // Adaptors of nested pipelines have no name.
-    if (!meaning || !pass->getArgument().starts_with("ejk-"))
+    // What a pass tries in a pipeline of its own need not mean anything yet.
+    if (!meaning || running || !pass->getArgument().starts_with("ejk-"))
       return;
     // Kernels are not interpreted.
     if (module->hasAttr("gpu.container_module"))
@@ -92,10 +95,14 @@ public:
   }
 
 private:
+  /// Adaptors of nested pipelines have no name.
+  static bool isNamed(Pass *pass) { return !pass->getArgument().empty(); }
   void note(Pass *pass, const std::string &what) {
     found = Finding{pass->getArgument().str() + " " + what};
   }
 
+  /// How many passes are at work, one in another one's pipeline.
+  unsigned running = 0;
   ModuleOp module;
   const Meaning *meaning;
   Duration &comparingLeft;
