@@ -15,6 +15,7 @@ import torch.multiprocessing as multiprocessing
 
 import ejk
 import ejk.parallel
+import ejk.parallel._torch_job as jobs
 import ejk.parallel.torch as parallel
 
 # Outputs and gradients in float32, of the norm; sums over time are in another order.
@@ -93,7 +94,7 @@ def counted(sent):
 
 def of_process(rank, cuts, file, results, units, kinds):
     torch.set_num_threads(1)
-    parallel._units, parallel._FEWEST_ROWS = (lambda device: units), 1
+    jobs._units, jobs._FEWEST_ROWS = (lambda device: units), 1
     device = torch.device("cuda", rank) if BACKEND == "nccl" else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -231,8 +232,8 @@ class Split(unittest.TestCase):
     def test_parts_side_by_side(self):
         """A device with more units than heads computes a segment in parts, of 1 to 5 rows here."""
         for units, parts in ((16, 2), (8, [20, 8, 12]), (40, [14, 1, 25]), (12, [6, 9, 25])):
-            with mock.patch.object(parallel, "_units", lambda device, units=units: units), \
-                    mock.patch.object(parallel, "_FEWEST_ROWS", 1):
+            with mock.patch.object(jobs, "_units", lambda device, units=units: units), \
+                    mock.patch.object(jobs, "_FEWEST_ROWS", 1):
                 for name in FUNCTIONS:
                     with self.subTest(name, units=units):
                         self.check(name, False, parts, 2 * LIMIT)  # sums of sums
@@ -247,7 +248,7 @@ class Split(unittest.TestCase):
                 if name == "gla":
                     tensors["gk"] = tensors.pop("g")
                 segment = ejk.parallel._segments.Segment(0, 2, 0, T, 2 * T, [0, 2 * T])
-                job = parallel._Job(segment, tensors, None, {}, delta)
+                job = jobs.Job(segment, tensors, None, {}, delta)
                 self.assertEqual(4 * job.summary().numel(),
                                  ejk.parallel.exchanged_bytes(2, 8, 4, delta=delta))
 
