@@ -103,7 +103,7 @@ private:
 /// is not here left the examples' kernels for sm_80 and sm_90a as they were.
 /// `tools/ejk-digest` shows a kernel that a change of the list changes.
 constexpr llvm::StringLiteral kPasses =
-    "function<eager-inv>(simplifycfg,early-cse),"
+    "function<eager-inv>(simplifycfg,sroa<modify-cfg>,early-cse),"
     "ipsccp,"
     "function<eager-inv>("
     // The function's values.
@@ -122,7 +122,7 @@ constexpr llvm::StringLiteral kPasses =
     "simplifycfg<switch-range-to-icmp>,"
     "instcombine<no-verify-fixpoint>,"
     "loop(indvars),"
-    // What is computed twice.
+    // What is computed twice, and what nobody reads.
     "mldst-motion,"
     "gvn,"
     "sccp,"
