@@ -354,7 +354,7 @@ def SeparateKernels : Pass<"ejk-separate-kernels", "::mlir::ModuleOp"> {
     with copies of the globals that it uses. Launches name the new module.
 
     Why: modules are compiled side by side, on as many threads as the context has. A derivative has some
-    forty kernels, and to compile one after the other took eight tenths of a compilation.
+    forty kernels; compiling them one after the other took most of a compilation's time.
 
     Before:
     ```mlir

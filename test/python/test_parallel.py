@@ -230,7 +230,7 @@ class Split(unittest.TestCase):
                     o.sum().backward()
 
     def test_parts_side_by_side(self):
-        """A device with more units than heads computes a segment in parts, of 1 to 5 rows here."""
+        """A device with more units than heads computes a segment in parts."""
         for units, parts in ((16, 2), (8, [20, 8, 12]), (40, [14, 1, 25]), (12, [6, 9, 25])):
             with mock.patch.object(jobs, "_units", lambda device, units=units: units), \
                     mock.patch.object(jobs, "_FEWEST_ROWS", 1):
@@ -297,8 +297,8 @@ class Processes(unittest.TestCase):
     def test_four_processes(self):
         self.check([0, 7, 13, 17, 40])
 
-    def test_parts_of_three_processes(self):
-        """All are in parts; one has no row."""
+    def test_a_process_without_rows(self):
+        """The three others compute four parts each."""
         self.check([0, 12, 24, 24, 40], units=16, kinds=(False,))
 
 

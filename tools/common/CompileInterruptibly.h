@@ -5,8 +5,8 @@
 #include "lowering/driver/Compiler.h"
 
 namespace ejk {
-/// `compile` of a tool that is not done with more than one module at a time. A signal to end, as of
-/// Ctrl-C, cancels it: ptxas ends, too, temporary files go, and the signal then ends the process.
+/// `compile`, for tools, which compile one module at a time. SIGINT, as of Ctrl-C, SIGTERM and SIGHUP
+/// cancel it: ptxas ends, too, temporary files are removed, and SIGINT then ends the process.
 llvm::FailureOr<std::string> compileInterruptibly(mlir::ModuleOp module, Stage stage,
                                                   CompileOptions options);
 } // namespace ejk

@@ -8,10 +8,11 @@ from .._errors import EjkError
 from . import _entries
 
 OVER_TIME = ("q", "k", "v", "g", "gk", "gv", "beta", "dt")
-# Rows of a part of a process's rows, of which a device computes several side by side: as many as a
-# kernel divides a sequence from (kFewestRowsToSplit in lowering/target/CostModel.h).
+# A part of a process's rows has as many at least. From this length on, kernels divide a sequence, too
+# (kFewestRowsToSplit in lowering/target/CostModel.h).
 _FEWEST_ROWS = 1024
-# Rows whose gates are summed up first.
+# Gates are summed up over so many rows first. For 65,536 rows of 16 × 128 in float32 the two sums take
+# 0.14 ms on an H200, and their bytes 0.13.
 _ROWS_OF_SUM = 64
 
 
@@ -28,18 +29,18 @@ class _Input(torch.autograd.Function):
 
 
 def _units(device):
-    """How many states the device works on at a time."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_properties(device).multi_processor_count
-    return torch.get_num_threads()
+    """How many states a GPU computes at a time. A CPU's threads divide a state among them, and their
+    number must not decide bits."""
+    return (torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda"
+            else 1)
 
 
 class Job:
     """One segment: its summaries, and its rows.
 
-    Where the device has more units than the segment has heads, its rows are cut into equal parts that are
-    entries of a batch, [B, T, …] as [B · parts, T / parts, …]. A part's summary serves both the segment's
-    and the state that the next part starts from, so that no row is summed up twice."""
+    Where a GPU has more multiprocessors than the segment has heads, the rows are cut into equal parts that
+    are entries of a batch: [B, T, …] becomes [B · parts, T / parts, …]. The summary of a part is used twice,
+    for the segment's summary and for the state that the next part starts from."""
 
     def __init__(self, segment, tensors, initial_state, constants, delta):
         self.segment, self.delta = segment, delta
@@ -58,7 +59,8 @@ class Job:
         self.state_shape = (count, self.heads, self.K, self.V)
 
     def _parts(self, rows):
-        most = min(_units(self.device) // (self.rows * self.heads), rows // _FEWEST_ROWS)
+        states = max(self.rows * self.heads, 1)
+        most = min(_units(self.device) // states, rows // _FEWEST_ROWS)
         return next((n for n in range(most, 1, -1) if rows % n == 0), 1)
 
     def _cut(self, tensor):
