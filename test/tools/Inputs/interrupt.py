@@ -14,6 +14,8 @@ with open(ptxas, "w", encoding="utf-8") as script:
     script.write(f"#!/bin/sh\necho $$ > {started}.part; mv {started}.part {started}; exec sleep 600\n")
 os.chmod(ptxas, 0o755)
 ENV = dict(os.environ, EJK_PTXAS=ptxas, TMPDIR=temporary)
+# A shell's background job ignores SIGINT, and so would the compiler until it has a handler of its own.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def start():
@@ -24,7 +26,10 @@ def start():
 def end(process, number, where):
     process.send_signal(number)
     begin = time.monotonic()
-    status = process.wait(60)
+    try:
+        status = process.wait(60)
+    finally:
+        process.kill()  # of no effect where it has ended
     left = os.listdir(temporary) + [name for name in os.listdir(folder) if name.startswith("out")]
     print(f"{where}: signal {-status}, left {left}, {'soon' if time.monotonic() - begin < 20 else 'late'}")
 
