@@ -15,6 +15,19 @@
 namespace ejk {
 
 /// How a package is made. Defaults suit a machine with or without CUDA.
+struct Manifest;
+struct Entry;
+
+/// What is known of the calls of an entry.
+struct ExpectedCall {
+  /// Which of its variants they may take; none where there is no call.
+  std::vector<size_t> variants;
+  /// The sizes of its symbols and then the device's facts; empty where they are not known.
+  std::vector<int64_t> symbols;
+};
+/// The calls of an entry of a manifest, which is that of one architecture with all variants.
+using ExpectCalls = std::function<ExpectedCall(const Manifest &, const Entry &)>;
+
 struct CompileOptions {
   /// Whether a package has kernels for GPUs, and for which: by their names in the table of targets
   /// (Target.h); none named is the default ones. A stage's text is that of one: the last default
@@ -63,6 +76,8 @@ struct CompileOptions {
   /// Whether a package holds code. One without says what a launch chooses and what that moves, and
   /// cannot be run.
   bool code = true;
+  /// If given, the package holds what these calls launch alone, and that of one architecture is compiled.
+  ExpectCalls expectedCalls;
   /// Asked now and then, by any of the context's threads, if given: where it says yes, compilation
   /// fails without a diagnostic.
   std::function<bool()> cancelled;

@@ -2,6 +2,7 @@
 #include "lowering/cpu/CpuImage.h"
 #include "lowering/cpu/EmitCpu.h"
 #include "lowering/driver/BackEnd.h"
+#include "lowering/driver/KeepCalled.h"
 #include "lowering/driver/Pipelines.h"
 #include "lowering/host/ManifestWriter.h"
 #include "lowering/target/CpuTarget.h"
@@ -37,18 +38,22 @@ public:
     if (failed(lower(module)))
       return failure();
     FailureOr<llvm::json::Object> manifest = writeManifest(module, target.name, "cpu");
-    if (failed(manifest) || failed(lowerToLLVM(module)))
+    if (failed(manifest))
+      return failure();
+    if (options.expectedCalls &&
+        failed(keepCalled(module, *manifest, image("no code yet\n", {{"none", 0}}), options.expectedCalls)))
+      return failure();
+    if (failed(lowerToLLVM(module)))
       return failure();
     FailureOr<std::string> object =
         emitCpuObject(kernelsOf(module), target, [&] { return isCancelled(options); });
     if (failed(object) || isCancelled(options))
       return failure();
-    FailureOr<CpuImage> image = layOutCpuImage(module.getLoc(), *object);
-    if (failed(image))
+    FailureOr<CpuImage> laidOut = layOutCpuImage(module.getLoc(), *object);
+    if (failed(laidOut))
       return failure();
     Code code{std::move(*manifest), {}};
-    code.images.push_back({Image::Kind::Cpu, std::move(image->bytes), target.name.str(),
-                           /*archSpecific=*/false, std::move(image->kernels)});
+    code.images.push_back(image(std::move(laidOut->bytes), std::move(laidOut->kernels)));
     return code;
   }
 
@@ -63,6 +68,11 @@ private:
     PassManager pm(module.getContext());
     buildCPUToLLVMPipeline(pm, target.multipliesBf16);
     return success(succeeded(pm.run(module)) && !isCancelled(options));
+  }
+
+  ImageData image(std::string bytes, std::vector<std::pair<std::string, uint64_t>> kernels) {
+    return {Image::Kind::Cpu, std::move(bytes), target.name.str(), /*archSpecific=*/false,
+            std::move(kernels)};
   }
 
   static gpu::GPUModuleOp kernelsOf(ModuleOp module) {

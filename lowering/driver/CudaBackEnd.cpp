@@ -1,5 +1,6 @@
 //===- CudaBackEnd.cpp - from scans to PTX and machine code for GPUs ------===//
 #include "lowering/driver/BackEnd.h"
+#include "lowering/driver/KeepCalled.h"
 #include "lowering/driver/Pipelines.h"
 #include "lowering/host/ManifestWriter.h"
 #include "lowering/ptx/EmitPTX.h"
@@ -40,8 +41,11 @@ public:
     FailureOr<llvm::json::Object> manifest = writeManifest(module, target.name, "ptx");
     if (failed(manifest))
       return failure();
+    ImageData none = image(Image::Kind::Ptx, "// compiled without code\n");
+    if (options.expectedCalls && failed(keepCalled(module, *manifest, none, options.expectedCalls)))
+      return failure();
     if (!options.code)
-      return Code{std::move(*manifest), {image(Image::Kind::Ptx, "// compiled without code\n")}};
+      return Code{std::move(*manifest), {std::move(none)}};
     if (failed(lowerToNVVM(module)))
       return failure();
     FailureOr<std::string> ptx =

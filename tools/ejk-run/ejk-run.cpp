@@ -4,6 +4,7 @@
 // where not, or in the interpreter.
 //
 //===----------------------------------------------------------------------===//
+#include "Calls.h"
 #include "Check.h"
 #include "Differences.h"
 #include "GateTerms.h"
@@ -196,10 +197,11 @@ static std::string checkOutputs(func::FuncOp function) {
 }
 
 /// Compiles the functions in `entries`, and what they call, alone: the rest of the file may hold
-/// what no kernel can.
+/// what no kernel can. Of these, what `calls` launch alone, if that is given.
 static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::string> entries,
                                              StringRef arch, bool isCpu,
-                                             CompileOptions::Cubin cubin, bool code = true) {
+                                             CompileOptions::Cubin cubin, ExpectCalls calls,
+                                             bool code = true) {
   OwningOpRef<ModuleOp> copy(module.clone());
   for (auto function : copy->getOps<func::FuncOp>())
     if (!llvm::is_contained(entries, function.getName()))
@@ -218,6 +220,7 @@ static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::stri
     options.archs = {arch.str()};
   options.cubin = cubin;
   options.code = code;
+  options.expectedCalls = std::move(calls);
   options.schedule = schedule.get();
   options.fuse = schedule.fuse();
   options.saveStates = schedule.saveStates();
@@ -259,7 +262,7 @@ static int explainForH200(ModuleOp module, const std::string &name,
                           const std::vector<HostTensor> &inputs) {
   CompileOptions::Cubin never = CompileOptions::Cubin::never;
   FailureOr<std::string> bytes =
-      compileEntries(module, {name}, "sm_90a", /*isCpu=*/false, never, /*code=*/false);
+      compileEntries(module, {name}, "sm_90a", /*isCpu=*/false, never, {}, /*code=*/false);
   if (failed(bytes))
     return 1;
   Result<Package> package = readPackage(*bytes);
@@ -349,8 +352,10 @@ static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp funct
   SmallVector<std::string> entries = {name};
   if (saves)
     entries.push_back(primal);
-  FailureOr<std::string> package =
-      compileEntries(module, entries, target, session.isCpu(), cubin);
+  Calls calls(session, name, vjp ? primal : "", inputs, bench);
+  FailureOr<std::string> package = compileEntries(
+      module, entries, target, session.isCpu(), cubin,
+      [&](const Manifest &manifest, const Entry &entry) { return calls.expect(manifest, entry); });
   if (failed(package))
     return 1;
   Result<std::unique_ptr<Program>> program = session.load(*package);
@@ -373,17 +378,16 @@ static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp funct
     Result<std::vector<HostTensor>> results = session.run(**program, forward, inputs);
     if (!results)
       return fail(results.error().message);
-    size_t own = (*program)->package().manifest.findEntry(primal)->outputs.size();
+    size_t own = module.lookupSymbol<func::FuncOp>(primal).getNumResults();
     for (HostTensor &result : MutableArrayRef(*results).drop_front(own)) {
       llvm::outs() << forward << " gives " << result.name << ": " << result.describe() << "\n";
       inputs.push_back(std::move(result));
     }
   }
   if (explainChoice) {
-    Result<std::string> explained = session.explain(**program, name, inputs);
-    if (!explained)
-      return fail(explained.error().message);
-    llvm::outs() << *explained;
+    if (!calls.explanation())
+      return fail(calls.explanation().error().message);
+    llvm::outs() << *calls.explanation();
   }
   Result<std::vector<HostTensor>> outputs = session.run(**program, name, inputs, options);
   if (!outputs)

@@ -50,6 +50,14 @@ static std::string describeReason(const Variant &variant, bool isForced) {
   return text.empty() ? "takes all sizes" : text;
 }
 
+/// The shared memory that its largest block takes.
+static int64_t sharedBytesOf(const Variant &variant) {
+  int64_t bytes = 0;
+  for (const Launch &launch : variant.launches)
+    bytes = std::max<int64_t>(bytes, launch.sharedBytes);
+  return bytes;
+}
+
 Result<VariantChoice> ejk::chooseVariant(const Manifest &manifest, const Entry &entry,
                                          const Sizes &sizes, const ChoiceDevice &device) {
   Result<std::vector<int64_t>> symbols = symbolValues(entry, sizes);
@@ -72,6 +80,12 @@ Result<VariantChoice> ejk::chooseVariant(const Manifest &manifest, const Entry &
     bool isForced = !device.schedule.empty();
     if (isForced && variant.schedule != device.schedule)
       continue;
+    if (int64_t bytes = sharedBytesOf(variant); bytes > device.sharedBytes) {
+      passedOver += "  not " + variant.schedule + ": it needs " + std::to_string(bytes) +
+                    " bytes of shared memory, and the device has " +
+                    std::to_string(device.sharedBytes) + "\n";
+      continue;
+    }
     Result<bool> can = holds(variant.needs, *symbols);
     Result<bool> wanted = isForced ? Result<bool>(true) : holds(variant.when, *symbols);
     if (!can || !wanted)

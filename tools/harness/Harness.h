@@ -18,6 +18,7 @@
 #include "ejk/runtime.h"
 
 #include "driver/Driver.h"
+#include "Choice.h"
 #include "io/HostTensor.h"
 #include "package/Package.h"
 
@@ -131,6 +132,10 @@ public:
   Result<std::string> explain(const Program &program, const std::string &entry,
                               const std::vector<HostTensor> &inputs,
                               const std::string &schedule = "");
+  /// The same of a program with code for `arch` that is not loaded.
+  Result<VariantChoice> choose(const Manifest &manifest, const Entry &entry, const std::string &arch,
+                               const std::vector<HostTensor> &inputs,
+                               const std::string &schedule = "");
 
   /// Times an entry with cold caches: launches rotate over copies of all
   /// tensors that together exceed three times the L2 cache.

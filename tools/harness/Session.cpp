@@ -121,19 +121,25 @@ Result<std::string> DeviceSession::explain(const Program &program, const std::st
   if (!index)
     return index.error();
   const Manifest &manifest = program.package().manifest;
-  const Entry &found = manifest.entries[*index];
-  ChoiceDevice described{program.architecture(), device.major * 10 + device.minor,
-                         device.multiprocessors};
+  Result<VariantChoice> choice =
+      choose(manifest, manifest.entries[*index], program.architecture(), inputs, schedule);
+  if (!choice)
+    return choice.error();
+  return choice->explanation;
+}
+
+Result<VariantChoice> DeviceSession::choose(const Manifest &manifest, const Entry &entry,
+                                            const std::string &arch,
+                                            const std::vector<HostTensor> &inputs,
+                                            const std::string &schedule) {
+  ChoiceDevice described{arch, device.major * 10 + device.minor, device.multiprocessors};
   described.schedule = schedule;
   int shared = 0;
   if (!isCpu())
     if (CUresult r = driver->deviceGetAttribute(&shared, attributeMaxSharedOptin, device.device))
       return driver->error("cuDeviceGetAttribute", r);
   described.sharedBytes = shared;
-  Result<VariantChoice> choice = chooseVariant(manifest, found, sizesOf(found, inputs), described);
-  if (!choice)
-    return choice.error();
-  return choice->explanation;
+  return chooseVariant(manifest, entry, sizesOf(entry, inputs), described);
 }
 
 Result<std::vector<HostTensor>> DeviceSession::run(const Program &program, const std::string &entry,
