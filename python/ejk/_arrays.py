@@ -10,6 +10,8 @@ from ._errors import EjkError, TensorError
 
 # torch's door, where it is open, puts here what makes an eager call fast: see `quick` of _torch.py.
 quick = None
+# The same of calls with pools.
+quick_in_pools = None
 
 # The name of the module that defines a library's arrays, and of its door.
 _DOORS = {"torch": "ejk._torch", "jax": "ejk._jax", "jaxlib": "ejk._jax", "numpy": "ejk._numpy",
@@ -33,12 +35,17 @@ def door_of(value):
     return _load(name) if is_array else None
 
 
+_names = {}  # of doors, by the type of their arrays
+
+
 def _door_name(kind):
-    for parent in kind.__mro__:
-        root = parent.__module__.partition(".")[0]
-        if root in _DOORS:
-            return _DOORS[root]
-    return None
+    name = _names.get(kind)
+    if name is None:
+        roots = (parent.__module__.partition(".")[0] for parent in kind.__mro__)
+        name = next((_DOORS[root] for root in roots if root in _DOORS), None)
+        if name:
+            _names[kind] = name
+    return name
 
 
 # torch.compile, which cannot follow a Parameter's classes, takes the result as a constant.
@@ -122,3 +129,19 @@ def common_door(named):
         elif door is not found and door.__name__ != _DOORS["numpy"]:
             raise TensorError(f"'{name}' and '{first}' are tensors of two libraries; convert one")
     return found
+
+
+_INDICES = ("cu_seqlens", "read_slots", "write_slots", "accepted")
+
+
+def check_exact(names, described):
+    """Whether the call is one in f64; all its floats are then."""
+    types = [dtype for name, (dtype, _) in zip(names, described) if name not in _INDICES]
+    names = [name for name in names if name not in _INDICES]
+    if "f64" not in types:
+        return False
+    for name, dtype in zip(names, types):
+        if dtype not in ("f64", "i32", "i64"):
+            raise TensorError(f"'{names[types.index('f64')]}' is float64, which runs in the f64 "
+                              f"interpreter, but '{name}' is {dtype}; give all in float64 or none")
+    return True

@@ -15,7 +15,6 @@ _FLOATS = ("f32", "f16", "bf16", "f64")
 _KEYWORDS = ("initial_state", "cu_seqlens", "save_states", *_pools.KEYWORDS)
 _DEFAULTS = {"save_states": True, "first_slot": 0, "value_major": False}
 # Tensors whose types are checked as those of indices.
-_INDICES = ("cu_seqlens", "read_slots", "write_slots", "accepted")
 # So many values of one Python number are compiled before a warning.
 _FEW_VALUES = 4
 
@@ -159,8 +158,7 @@ class Recurrence:
             if name not in self._names:
                 raise TraceError(f"{_trace.place_of(function)}'queries' names '{name}', which "
                                  f"'{function.__name__}' does not take")
-        self._programs, self._sites = {}, {}
-        self._sites_without_states = {}
+        self._programs, self._sites, self._sites_without_states, self._sites_in_pools = {}, {}, {}, {}
         self._numbers = ChangingNumbers()
         self._remedies = remedies or {}  # for parameters that take no tensor
         self._identity = f"{function.__module__}.{function.__qualname__}:{id(self):x}"
@@ -212,15 +210,23 @@ class Recurrence:
         return (*results[:outputs], states[0] if self._states == 1 else states)
 
     def _call_in_pools(self, arguments, named, initial_state, cu_seqlens, pool):
-        arguments, named, given, plan = self._take_pools(arguments, named, initial_state, cu_seqlens, pool)
-        key, tensors, outputs, door = self._prepare(arguments, named, None, cu_seqlens, given)
+        several = isinstance(pool, (tuple, list))
+        if _arrays.quick_in_pools is not None and initial_state is None:
+            shown = _arrays.quick_in_pools(self._sites_in_pools, arguments, named, cu_seqlens, pool)
+            if shown is not None:
+                return (*shown, tuple(pool) if several else pool)
+        values, own, given, plan = self._take_pools(arguments, named, initial_state, cu_seqlens, pool)
+        key, tensors, outputs, door = self._prepare(values, own, None, cu_seqlens, given)
         count = len(given.pools)
         results = door.call_in_pools(key, tensors[:-count], tensors[-count:], given.write is not None)
+        if hasattr(door, "remember_in_pools") and not plan:
+            door.remember_in_pools(self._sites_in_pools, arguments, named, cu_seqlens, key,
+                                   tensors[:-count], tensors[-count:], outputs)
         shown, pools = results[:outputs], tuple(results[outputs:])
         if plan:
             shown = [plan.outputs(o) for o in shown]
             plan.finish()
-        return (*shown, pools if isinstance(pool, (tuple, list)) else pools[0])
+        return (*shown, pools if several else pools[0])
 
     def _take_pools(self, arguments, named, initial_state, cu_seqlens, pool):
         """A call's arguments and keywords without those of its pools, these, and the plan of its drafts."""
@@ -302,7 +308,7 @@ class Recurrence:
                 given.append(name)
         door = _arrays.common_door(zip(given, tensors))
         tensors, described = _arrays.read(door, given, tensors)
-        exact = check_exact(given, described)
+        exact = _arrays.check_exact(given, described)
         arguments, at = [], 0
         for name, kind in zip(self._names, kinds):
             if at < len(given) and given[at] == name:
@@ -342,25 +348,25 @@ class Recurrence:
     def _bind(self, arguments, named):
         """A value for each parameter, as Python would bind them."""
         if len(arguments) > len(self._names):
-            raise TypeError(f"{self.__name__}() takes {len(self._names)} tensors, "
+            raise TypeError(f"{self._called()}() takes {len(self._names)} tensors, "
                             f"but got {len(arguments)}")
         values = list(arguments)
         for name in self._names[:len(arguments)]:
             if name in named:
-                raise TypeError(f"{self.__name__}() got two values for '{name}'")
+                raise TypeError(f"{self._called()}() got two values for '{name}'")
         for name in self._names[len(arguments):]:
             if name in named:
                 values.append(named[name])
             elif name in self._defaults:
                 values.append(self._defaults[name])
             else:
-                raise TypeError(f"{self.__name__}() misses the argument '{name}'")
+                raise TypeError(f"{self._called()}() misses the argument '{name}'")
         for name in named:
             if name in _pools.KEYWORDS:
                 raise TensorError(f"'{name}' needs a 'pool'")
             if name not in self._names:
-                raise TypeError(f"{self.__name__}() has no argument '{name}'; it takes "
-                                + ", ".join(self._names))
+                takes = f"; it takes {', '.join(self._names)}" if self._is_users() else ""
+                raise TypeError(f"{self._called()}() has no argument '{name}'{takes}")
         return values
 
     def _initial(self, initial_state):
@@ -372,9 +378,15 @@ class Recurrence:
             raise TensorError(f"'initial_state' must be a tuple of {self._states} states")
         return tuple(initial_state)
 
+    def _is_users(self):
+        return str(self.__module__).split(".")[0] != "ejk"
+
+    def _called(self):
+        """What a user calls it: one of this package's by the function around it."""
+        return self.__name__ if self._is_users() else name_of_call() or self.__name__.strip("_")
+
     def _note_constants(self, arguments):
-        own = str(self.__module__).split(".")[0] != "ejk"
-        function = self.__name__ if own else name_of_call() or self.__name__.strip("_")
+        function = self._called()
         rest = tuple(a for a in arguments if a[0] != "constant")
         for name, argument in zip(self._names, arguments):
             if argument[0] == "constant" and type(argument[1]) in (int, float):
@@ -388,7 +400,7 @@ class Recurrence:
                  if isinstance(a, Argument)]
         given += [f"'initial_state' is {list(shape)} a head" for known, shape in
                   zip(spec.initial, spec.state_shapes) if known]
-        return TensorError(f"{name_of_call() or self.__name__.strip('_')}: "
+        return TensorError(f"{self._called()}: "
                            f"{re.sub(r'^.*?:[0-9]+: ', '', str(error))}: {', '.join(given)}")
 
     def trace(self, spec):
@@ -400,7 +412,7 @@ class Recurrence:
         try:
             text, outputs = _scan_text.text_of(self._function, spec, name)
         except TraceError as error:
-            if str(self.__module__).split(".")[0] != "ejk":
+            if self._is_users():
                 raise
             raise self._own_error(error, spec) from None
         program = Program(text, name,
@@ -467,19 +479,6 @@ def _share_heads(arguments, shapes):
             counts.append(heads)
         shared.append((*argument, f"H{number + 1}" if number else "H"))
     return shared
-
-
-def check_exact(names, described):
-    """Whether the call is one in f64; all its floats are then."""
-    types = [dtype for name, (dtype, _) in zip(names, described) if name not in _INDICES]
-    names = [name for name in names if name not in _INDICES]
-    if "f64" not in types:
-        return False
-    for name, dtype in zip(names, types):
-        if dtype not in ("f64", "i32", "i64"):
-            raise TensorError(f"'{names[types.index('f64')]}' is float64, which runs in the f64 "
-                              f"interpreter, but '{name}' is {dtype}; give all in float64 or none")
-    return True
 
 
 def _find(module, name):

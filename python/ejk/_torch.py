@@ -16,7 +16,7 @@ from ._torch_tensors import (OWN, autocast, check_devices, check_no_tangent, des
                              to_numpy)
 
 __all__ = ["autocast", "call", "call_in_pools", "check_devices", "concatenate", "copy", "describe", "namespace", "prepare",
-           "quick", "remember", "take_along", "to_numpy", "zeros_like"]
+           "quick", "quick_in_pools", "remember", "remember_in_pools", "take_along", "to_numpy", "zeros_like"]
 
 #===------------------------------------------------------------------------===#
 # The operators
@@ -439,12 +439,16 @@ def _place(arguments, initial_state, cu_seqlens):
     return place, tensors
 
 
+def _is_watched():
+    """Whether something follows a call that knows no sites."""
+    return (_is_compiling() or _peek_interpreter_stack() is not None or _len_torch_dispatch_stack()
+            or forward_ad._current_level >= 0 or _jit_state() is not None)
+
+
 def quick(sites, arguments, initial_state, cu_seqlens):
     """The results of a call like an earlier one, without looking at its tensors in Python; or None.
     `sites` is a dictionary that belongs to what is called."""
-    if (_is_compiling() or not sites or _peek_interpreter_stack() is not None
-            or _len_torch_dispatch_stack() or forward_ad._current_level >= 0
-            or _jit_state() is not None):
+    if not sites or _is_watched():
         return None
     try:
         if type(arguments[0]) not in _TENSORS:
@@ -489,4 +493,7 @@ _arrays.quick = quick
 #: What arithmetic of indices takes.
 namespace, concatenate = torch, torch.cat
 
-from ._torch_pools import call_in_pools, copy, take_along, zeros_like  # noqa: E402  # which takes the above
+from ._torch_pools import (call_in_pools, copy, quick_in_pools, remember_in_pools, take_along,  # noqa: E402
+                           zeros_like)  # which takes the above
+
+_arrays.quick_in_pools = quick_in_pools

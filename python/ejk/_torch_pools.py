@@ -84,6 +84,70 @@ def call_in_pools(key, tensors, pools, writes):
     return written
 
 
+#===------------------------------------------------------------------------===#
+# Calls like earlier ones
+#===------------------------------------------------------------------------===#
+
+# As `at_site` of _torch.py. The pools, which it may write, are not among the results.
+_torch._library.define("in_pools_at_site(int site, Tensor[] inputs, Tensor(a!)[] pools) -> Tensor[]")
+for _key in ("AutogradCPU", "AutogradCUDA"):
+    _torch._library.impl("in_pools_at_site", torch.library.fallthrough_kernel, _key)
+_at_site = torch.ops.ejk.in_pools_at_site.default
+_at_site = getattr(_at_site, "_op", _at_site)
+_KEYWORDS = frozenset(("read_slots", "write_slots", "accepted", "first_slot", "value_major"))
+
+
+def _place(arguments, named, cu_seqlens):
+    """(what tells calls of one recurrence apart without their tensors, the tensors but the pools); None
+    where only the long way can."""
+    if not _KEYWORDS.issuperset(named):
+        return None, ()
+    read, write, accepted = named.get("read_slots"), named.get("write_slots"), named.get("accepted")
+    place, tensors = _torch._place(arguments, None, cu_seqlens)
+    # A few rows are a size of the program.
+    rows = next((t.shape[1] for t in tensors if t.dim() > 2), 0)
+    place = (place, cu_seqlens is None, read is None, write is None, accepted is None, write is read,
+             named.get("first_slot", 0), named.get("value_major", False),
+             rows if rows <= _pools._FEW_ROWS else 0)
+    tensors = [*tensors, *[t for t in (read, accepted, None if write is read else write) if t is not None]]
+    return place, tensors
+
+
+def quick_in_pools(sites, arguments, named, cu_seqlens, pool):
+    """The results of a call like an earlier one, as `quick`'s of _torch.py; the pools are changed. Or None."""
+    if not sites or _torch._is_watched():
+        return None
+    pools = pool if isinstance(pool, (tuple, list)) else (pool,)
+    try:
+        place, tensors = _place(arguments, named, cu_seqlens)
+        site = sites.get(place)
+        if site is None:
+            return None
+        if _torch._is_grad_enabled():
+            for tensor in (*tensors, *pools):
+                if tensor.requires_grad:
+                    return None
+        return _at_site(site.number, tensors, pools) or None
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, TypeError, AttributeError, IndexError):
+        return None  # the long way finds out what is wrong, and says it
+
+
+def remember_in_pools(sites, arguments, named, cu_seqlens, program, tensors, pools, outputs):
+    """Makes later calls like this one, which has `outputs` results beside its pools, quick."""
+    if not outputs or _torch._is_traced([*tensors, *pools]):
+        return
+    place, own = _place(arguments, named, cu_seqlens)
+    if place is None or len(own) != len(tensors) or any(a is not b for a, b in zip(own, tensors)):
+        return  # some were NumPy's
+    if place not in sites:
+        sites[place] = _torch._Site(outputs, False)
+    entry = _torch._entry(program, "0", _torch._device(tensors[0]))
+    given = _pools.placed(entry, tensors, pools) if entry.replaced else [*tensors, *pools]
+    sites[place].add(program, given, ())
+
+
 def copy(tensor):
     """A copy that a call may change."""
     return tensor.detach().clone(memory_format=torch.contiguous_format)

@@ -30,7 +30,7 @@ from ._errors import TensorError, name_of_call
 from ._mamba2_block import mamba2_block
 from ._named import default_scale as _default_scale, named as _named, query as _query
 from ._program import Program, register
-from ._recurrence import SCALE_REMEDY, ChangingNumbers, check_exact
+from ._recurrence import SCALE_REMEDY, ChangingNumbers
 from ._rwkv7_block import rwkv7_block, rwkv7_shift
 from ._scan_text import number_text
 
@@ -100,7 +100,7 @@ def _call_op(op, attributes, reverse, save_states, shared=False, **tensors):
     door = _arrays.common_door(given)
     names, arrays = tuple(n for n, _ in given), [t for _, t in given]
     arrays, described = _arrays.read(door, names, arrays, getattr(door, "autocast", None))
-    check_exact(names, described)
+    _arrays.check_exact(names, described)
     types = []
     for name, (dtype, shape) in zip(names, described):
         rank = {"cu_seqlens": (1,), "g_gamma": (1, 2), "g": (3, 4)}.get(name, (4,))

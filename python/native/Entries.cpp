@@ -209,14 +209,15 @@ bool ejk::doors::isUsable(const DLTensor &tensor, const TensorForm &form) {
   return reinterpret_cast<uintptr_t>(tensor.data) % uintptr_t(form.alignment) == 0;
 }
 
-const Entry *ejk::doors::findAtSite(int64_t site, const DLTensor *inputs, size_t count) {
+const Entry *ejk::doors::findAtSite(int64_t site, DLDevice device,
+                                    const std::function<bool(const Entry &)> &fits) {
   std::shared_lock<std::shared_mutex> lock(mutex);
   auto found = sites.find(site);
   if (found == sites.end())
     return nullptr;
   for (const Entry *entry : found->second)
-    if (entry->fits(inputs, count) && entry->device.device_type == inputs[0].device.device_type &&
-        entry->device.device_id == inputs[0].device.device_id)
+    if (entry->device.device_type == device.device_type &&
+        entry->device.device_id == device.device_id && fits(*entry))
       return entry;
   return nullptr;
 }

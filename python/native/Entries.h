@@ -16,6 +16,7 @@
 #include <ejk/runtime.h>
 
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
@@ -74,9 +75,10 @@ void run(const Entry &entry, const DLTensor *inputs, const DLTensor *outputs, vo
 /// pool may be apart.
 bool isUsable(const DLTensor &tensor, const TensorForm &form);
 
-/// The entry for such inputs among those that a place in a Python program has called
+/// The entry of a device that `fits` a call, among those that a place in a Python program has called
 /// before; null where there is none.
-const Entry *findAtSite(int64_t site, const DLTensor *inputs, size_t count);
+const Entry *findAtSite(int64_t site, DLDevice device,
+                        const std::function<bool(const Entry &)> &fits);
 
 } // namespace ejk::doors
 

@@ -216,26 +216,43 @@ static void launch(const Entry &entry, const CallSizes &sizes, const DLTensor *i
       threads);
 }
 
-static StableIValue runEntry(const Entry &entry, DLTensor *inputs, Tensors &given) {
-  checkDevices(inputs, given.count);
-  const CallSizes &sizes = findSizes(entry, inputs, given.count);
+/// Results that own their memory, as a list.
+static StableIValue listOf(Tensors &results) {
+  List list = nullptr;
+  EJK_CALL(torch_new_list_reserve_size, results.count, &list);
+  size_t count = std::exchange(results.count, 0); // the list takes them
+  for (size_t o = 0; o < count; ++o)
+    EJK_CALL(torch_list_push_back, list, reinterpret_cast<StableIValue>(results.handles[o]));
+  return reinterpret_cast<StableIValue>(list);
+}
+
+/// Runs an entry on its inputs, with `handles` of the same tensors, and gives the results that are in no
+/// pool. Pools are written where `writesPools` allows it.
+static StableIValue runEntry(const Entry &entry, DLTensor *inputs, Tensor *handles, size_t count,
+                             bool writesPools = false) {
+  checkDevices(inputs, count);
+  const CallSizes &sizes = findSizes(entry, inputs, count);
   Tensors copies, results;
-  copyUnusable(entry, inputs, given.count, given.handles, copies);
+  copyUnusable(entry, inputs, count, handles, copies);
   bool isExact = false;
-  for (size_t i = 0; i < given.count; ++i)
+  for (size_t i = 0; i < count; ++i)
     isExact |= inputs[i].dtype.code == kDLFloat && inputs[i].dtype.bits == 64;
 
   DLTensor outputs[maxTensors];
   for (size_t o = 0; o < sizes.outputs.size(); ++o) {
-    if (entry.outputs[o].replaces >= 0)
-      throw std::runtime_error("ejk: the program writes pools, which call_in_pools alone does");
+    DLTensor &output = outputs[o];
+    if (int32_t pool = entry.outputs[o].replaces; pool >= 0) {
+      if (!writesPools)
+        throw std::runtime_error("ejk: the program writes pools, which call_in_pools alone does");
+      output = inputs[pool];
+      continue;
+    }
     DLDataType type = entry.outputs[o].dtype;
     if (isExact && type.code != kDLInt)
       type = {kDLFloat, 64, 1};
     const std::vector<int64_t> &shape = sizes.outputs[o];
     Tensor made = results.add(
         allocate(shape.data(), shape.size(), torchType(type), inputs[0].device));
-    DLTensor &output = outputs[o];
     output = {};
     EJK_CALL(aoti_torch_get_data_ptr, made, &output.data);
     output.shape = const_cast<int64_t *>(shape.data());
@@ -244,13 +261,7 @@ static StableIValue runEntry(const Entry &entry, DLTensor *inputs, Tensors &give
     output.device = inputs[0].device;
   }
   launch(entry, sizes, inputs, outputs, copies);
-
-  List list = nullptr;
-  EJK_CALL(torch_new_list_reserve_size, results.count, &list);
-  size_t count = std::exchange(results.count, 0); // the list takes them
-  for (size_t o = 0; o < count; ++o)
-    EJK_CALL(torch_list_push_back, list, reinterpret_cast<StableIValue>(results.handles[o]));
-  return reinterpret_cast<StableIValue>(list);
+  return listOf(results);
 }
 
 static void runCall(StableIValue *stack, uint64_t, uint64_t) {
@@ -260,7 +271,26 @@ static void runCall(StableIValue *stack, uint64_t, uint64_t) {
   DLTensor inputs[maxTensors];
   take(list, given, inputs);
   const Entry &entry = findEntry(program.text(), entryName.text(), inputs[0].device);
-  stack[0] = runEntry(entry, inputs, given);
+  stack[0] = runEntry(entry, inputs, given.handles, given.count);
+}
+
+static size_t numReplaced(const Entry &entry) {
+  size_t count = 0;
+  for (size_t i = 0; i < entry.inputs.size(); ++i)
+    count += isReplaced(entry, i);
+  return count;
+}
+
+/// Puts a call's other tensors and its pools where the program takes them in its inputs: pools that it
+/// only reads come last.
+static void place(const Entry &entry, const Tensors &others, const DLTensor *otherViews,
+                  const Tensor *pools, const DLTensor *poolViews, DLTensor *inputs, Tensor *handles) {
+  bool writes = numReplaced(entry) > 0;
+  for (size_t i = 0, next = 0, nextPool = 0; i < entry.inputs.size(); ++i) {
+    bool isPool = writes ? isReplaced(entry, i) : i >= others.count;
+    inputs[i] = isPool ? poolViews[nextPool] : otherViews[next];
+    handles[i] = isPool ? pools[nextPool++] : others.handles[next++];
+  }
 }
 
 static void runInPools(StableIValue *stack, uint64_t, uint64_t) {
@@ -271,20 +301,13 @@ static void runInPools(StableIValue *stack, uint64_t, uint64_t) {
   take(list, others, taken);
   take(written, results, made);
   const Entry &entry = findEntry(program.text(), entryName.text(), taken[0].device);
-  size_t numInputs = entry.inputs.size(), numPools = 0;
-  for (size_t i = 0; i < numInputs; ++i)
-    numPools += isReplaced(entry, i);
+  size_t numInputs = entry.inputs.size(), numPools = numReplaced(entry);
   if (others.count + numPools != numInputs || results.count != entry.outputs.size())
     throw std::runtime_error("ejk: a call in pools gives a program's inputs but its pools, and then "
                              "tensors for its results and the pools; their numbers are others");
-  // Pools come last in the call, and where the program takes them in its inputs.
   Tensor handles[maxTensors];
-  size_t nextPool = results.count - numPools, next = 0, nextResult = 0;
-  for (size_t i = 0; i < numInputs; ++i) {
-    bool isPool = isReplaced(entry, i);
-    inputs[i] = isPool ? made[nextPool] : taken[next];
-    handles[i] = isPool ? results.handles[nextPool++] : others.handles[next++];
-  }
+  size_t firstPool = results.count - numPools, nextResult = 0;
+  place(entry, others, taken, results.handles + firstPool, made + firstPool, inputs, handles);
   checkDevices(inputs, numInputs);
   const CallSizes &sizes = findSizes(entry, inputs, numInputs);
   copyUnusable(entry, inputs, numInputs, handles, copies);
@@ -295,19 +318,43 @@ static void runInPools(StableIValue *stack, uint64_t, uint64_t) {
   launch(entry, sizes, inputs, outputs, copies);
 }
 
+static StableIValue emptyList() {
+  Tensors none;
+  return listOf(none);
+}
+
 static void runAtSite(StableIValue *stack, uint64_t, uint64_t) {
   int64_t site = int64_t(stack[0]);
   OwnedList list(stack[1]);
   Tensors given;
   DLTensor inputs[maxTensors];
   take(list, given, inputs);
-  if (const Entry *entry = findAtSite(site, inputs, given.count)) {
-    stack[0] = runEntry(*entry, inputs, given);
+  auto fits = [&](const Entry &entry) { return entry.fits(inputs, given.count); };
+  if (const Entry *entry = findAtSite(site, inputs[0].device, fits)) {
+    stack[0] = runEntry(*entry, inputs, given.handles, given.count);
     return;
   }
-  List none = nullptr;
-  EJK_CALL(torch_new_list_reserve_size, 0, &none);
-  stack[0] = reinterpret_cast<StableIValue>(none);
+  stack[0] = emptyList();
+}
+
+static void runInPoolsAtSite(StableIValue *stack, uint64_t, uint64_t) {
+  int64_t site = int64_t(stack[0]);
+  OwnedList list(stack[1]), written(stack[2]);
+  Tensors others, pools;
+  DLTensor taken[maxTensors], made[maxTensors], inputs[maxTensors];
+  Tensor handles[maxTensors];
+  take(list, others, taken);
+  take(written, pools, made);
+  size_t count = others.count + pools.count;
+  auto fits = [&](const Entry &entry) {
+    size_t numWritten = numReplaced(entry);
+    if (entry.inputs.size() != count || (numWritten && numWritten != pools.count))
+      return false;
+    place(entry, others, taken, pools.handles, made, inputs, handles);
+    return entry.fits(inputs, count);
+  };
+  const Entry *entry = findAtSite(site, taken[0].device, fits);
+  stack[0] = entry ? runEntry(*entry, inputs, handles, count, /*writesPools=*/true) : emptyList();
 }
 
 /// A library that the process has loaded already.
@@ -354,6 +401,7 @@ extern "C" __attribute__((visibility("default"))) const char *ejk_torch_register
       implement(device, "call", runCall);
       implement(device, "call_in_pools", runInPools);
       implement(device, "at_site", runAtSite);
+      implement(device, "in_pools_at_site", runInPoolsAtSite);
     }
   } catch (const std::exception &) {
     return "this PyTorch refuses the kernels of ejk::call";

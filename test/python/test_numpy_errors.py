@@ -60,6 +60,11 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(ejk.TraceError, "S.decay"):
             scaled(a["q"], a["k"])
 
+    def test_names_what_was_called(self):
+        x, gate = np.zeros((1, 3, 2, 8), "f4"), np.zeros((1, 3, 2), "f4")
+        with self.assertRaisesRegex(TypeError, r"^gated_delta_rule\(\) has no argument 'output_final_state'$"):
+            ejk.ops.gated_delta_rule(x, x, x, gate, gate, output_final_state=True)
+
     def test_shapes_and_types(self):
         a = arrays()
         with self.assertRaisesRegex(ejk.TensorError, "'k'.*T = 6"):

@@ -1,0 +1,120 @@
+"""Calls with pools that repeat an earlier call's form: they skip what Python does for a first one."""
+
+import unittest
+from unittest import mock
+
+from test_pools import NO_TORCH
+
+import ejk
+from ejk import _recurrence
+
+if not NO_TORCH:
+    import torch
+
+H, K, V, SLOTS = 2, 16, 32, 9
+
+
+def i32(*values):
+    return torch.tensor(values, dtype=torch.int32)
+
+
+@unittest.skipIf(NO_TORCH, NO_TORCH)
+class Quick(unittest.TestCase):
+
+    def rows(self, seed, count=3, steps=1):
+        generator = torch.Generator().manual_seed(seed)
+        normal = lambda *shape: torch.randn(count, steps, H, *shape, generator=generator)  # noqa: E731
+        q, k, v = normal(K), torch.nn.functional.normalize(normal(K), dim=-1), normal(V)
+        return q, k, v, -normal().abs(), torch.sigmoid(normal())
+
+    def call(self, rows, pool, **slots):
+        return ejk.ops.gated_delta_rule(*rows, pool=pool, **slots)
+
+    def no_long_way(self):
+        return mock.patch.object(_recurrence.Recurrence, "_prepare",
+                                 side_effect=AssertionError("the long way"))
+
+    def cases(self):
+        same, drafted = i32(4, 1, 2), i32(0, 1, 2, 3, 4, 5, 6, 7, -1).reshape(3, 3)
+        return [(1, dict(read_slots=i32(0, 3, -1), write_slots=i32(1, 4, 2))),
+                (1, dict(read_slots=i32(0, 3, 5))),
+                (1, dict(write_slots=i32(0, -1, 5))),
+                (1, dict(read_slots=same, write_slots=same)),
+                (1, dict(read_slots=i32(6, 3, 0), write_slots=i32(1, 4, 2), first_slot=1)),
+                (1, dict(read_slots=torch.tensor([0, 3, 2]), write_slots=torch.tensor([1, 4, 6]))),
+                (3, dict(read_slots=drafted, accepted=i32(1, 2, 3), write_slots=drafted.clone())),
+                (4, dict(read_slots=i32(0, 3, -1), write_slots=i32(1, 4, 2))),
+                (40, dict(read_slots=i32(0, 3, -1), write_slots=i32(1, 4, 2))),
+                (50, dict(read_slots=i32(0, 3, -1), write_slots=i32(1, 4, 2)))]
+
+    def test_same_bits(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            before = torch.randn(SLOTS, H, K, V, generator=torch.Generator().manual_seed(9)).to(dtype)
+            for steps, slots in self.cases():
+                with self.subTest(dtype=dtype, steps=steps, **{n: str(t) for n, t in slots.items()}):
+                    rows = self.rows(steps, steps=steps)
+                    first, again = before.clone(), before.clone()
+                    expected, _ = self.call(rows, first, **slots)
+                    with self.no_long_way():
+                        found, pool = self.call(rows, again, **slots)
+                    self.assertIs(pool, again)
+                    self.assertTrue(torch.equal(found, expected))
+                    self.assertTrue(torch.equal(again, first))
+
+    def test_number_of_sequences(self):
+        pool = torch.zeros(SLOTS, H, K, V)
+        self.call(self.rows(1), pool, read_slots=i32(0, 1, 2), write_slots=i32(0, 1, 2))
+        with self.no_long_way():
+            o, _ = self.call(self.rows(2, count=2), pool, read_slots=i32(3, 4), write_slots=i32(3, 4))
+        self.assertEqual(o.shape, (2, 1, H, V))
+
+    def test_pages(self):
+        apart = H * K * V + 64
+        pool = torch.as_strided(torch.randn(SLOTS * apart), (SLOTS, H, K, V), (apart, K * V, V, 1))
+        slots = dict(read_slots=i32(0, 3, 5), write_slots=i32(1, 4, 2))
+        dense = pool.contiguous()
+        rows = self.rows(5)
+        self.call(rows, dense.clone(), **slots)
+        with self.no_long_way():
+            self.call(rows, pool, **slots)
+        self.call(rows, dense, **slots)
+        self.assertTrue(torch.equal(pool, dense))
+
+    def test_two_pools(self):
+        def step(C, n, q, k, v, g):
+            C, n = C.decay(g).add(k, v), ejk.exp(g) * n + k
+            return C, n, C.read(q) / (ejk.sum(n * q) + 2.0)
+        two = ejk.recurrence(step, states=2)
+        q, k, v, g, _ = self.rows(3)
+        slots = dict(read_slots=i32(0, 3, 5), write_slots=i32(1, 4, 2))
+        pools = torch.rand(SLOTS, H, K, V), torch.rand(SLOTS, H, K)
+        copies = [p.clone() for p in pools]
+        expected, _ = two(q.abs(), k.abs(), v, g, pool=pools, **slots)
+        with self.no_long_way():
+            found, own = two(q.abs(), k.abs(), v, g, pool=copies, **slots)
+        self.assertIsInstance(own, tuple)
+        self.assertTrue(torch.equal(found, expected))
+        self.assertTrue(all(torch.equal(a, b) and a is c for a, b, c in zip(own, pools, copies)))
+
+    def test_what_a_first_call_refuses(self):
+        pool = torch.zeros(SLOTS, H, K, V)
+        rows, slots = self.rows(4), dict(read_slots=i32(0, 1, 2), write_slots=i32(0, 1, 2))
+        self.call(rows, pool, **slots)
+        kept = pool.clone()
+        with self.assertRaisesRegex(ejk.TensorError, r"'read_slots' must be \[B\] with B = 3"):
+            self.call(rows, pool, read_slots=i32(0, 1), write_slots=i32(0, 1))
+        with self.assertRaisesRegex(ejk.TensorError, "'write_slots' must be int32 or int64"):
+            self.call(rows, pool, read_slots=i32(0, 1, 2), write_slots=torch.zeros(3))
+        with self.assertRaisesRegex(ejk.EjkError, "slots that are not dense"):
+            self.call(rows, torch.zeros(SLOTS, H, V, K).transpose(2, 3), **slots)
+        with self.assertRaisesRegex(ejk.EjkError, "has no derivative"):
+            self.call((rows[0].clone().requires_grad_(), *rows[1:]), pool, **slots)
+        with self.assertRaisesRegex(ejk.TensorError, "give one"):
+            self.call(rows, pool, initial_state=torch.zeros(3, H, K, V), **slots)
+        with self.assertRaisesRegex(TypeError, "no argument 'slots'"):
+            self.call(rows, pool, slots=i32(0, 1, 2), **slots)
+        self.assertTrue(torch.equal(pool, kept))
+
+
+if __name__ == "__main__":
+    unittest.main()
