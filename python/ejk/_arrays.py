@@ -48,8 +48,13 @@ def _door_name(kind):
     return name
 
 
-# torch.compile, which cannot follow a Parameter's classes, takes the result as a constant.
-_door_name._dynamo_marked_constant = True
+def is_known(kind):
+    """Whether a call took arrays of this type, whose shape can be read."""
+    return kind in _names
+
+
+# torch.compile, which cannot follow a Parameter's classes, takes the results as constants.
+_door_name._dynamo_marked_constant = is_known._dynamo_marked_constant = True
 
 
 _opened = {}

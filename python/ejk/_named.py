@@ -33,5 +33,6 @@ def rate_of(A_log):
 
 
 def default_scale(scale, q):
-    _arrays.common_door([("q", q)])  # before its shape is read
+    if not _arrays.is_known(type(q)):
+        _arrays.common_door([("q", q)])  # before its shape is read
     return float(q.shape[-1]) ** -0.5 if scale is None else float(scale)

@@ -94,23 +94,42 @@ for _key in ("AutogradCPU", "AutogradCUDA"):
     _torch._library.impl("in_pools_at_site", torch.library.fallthrough_kernel, _key)
 _at_site = torch.ops.ejk.in_pools_at_site.default
 _at_site = getattr(_at_site, "_op", _at_site)
-_KEYWORDS = frozenset(("read_slots", "write_slots", "accepted", "first_slot", "value_major"))
+_NUMBERS = ("first_slot", "value_major")
+_TENSORS = _torch._TENSORS
 
 
 def _place(arguments, named, cu_seqlens):
     """(what tells calls of one recurrence apart without their tensors, the tensors but the pools); None
     where only the long way can."""
-    if not _KEYWORDS.issuperset(named):
-        return None, ()
-    read, write, accepted = named.get("read_slots"), named.get("write_slots"), named.get("accepted")
-    place, tensors = _torch._place(arguments, None, cu_seqlens)
+    tensors, place, rows = [], [cu_seqlens is None], 0
+    for argument in arguments:
+        if type(argument) in _TENSORS:
+            if not rows and argument.dim() > 2:
+                rows = argument.shape[1]
+            tensors.append(argument)
+            place.append(None)
+        else:  # 1, 1.0 and True are equal, and their types are not
+            place.append((type(argument), repr(argument)))
+    if cu_seqlens is not None:
+        tensors.append(cu_seqlens)
     # A few rows are a size of the program.
-    rows = next((t.shape[1] for t in tensors if t.dim() > 2), 0)
-    place = (place, cu_seqlens is None, read is None, write is None, accepted is None, write is read,
-             named.get("first_slot", 0), named.get("value_major", False),
-             rows if rows <= _pools._FEW_ROWS else 0)
-    tensors = [*tensors, *[t for t in (read, accepted, None if write is read else write) if t is not None]]
-    return place, tensors
+    place.append(rows if rows <= _pools._FEW_ROWS else 0)
+    read = written = None
+    for name, value in named.items():
+        place.append(name)
+        if name == "read_slots":
+            read = value
+        elif name == "write_slots":
+            written = value
+        elif name in _NUMBERS:
+            place.append(value)
+        elif name != "accepted":
+            return None, ()
+    same = read is written
+    place.append(same)
+    accepted = named.get("accepted")
+    tensors += [t for t in (read, accepted, None if same else written) if t is not None]
+    return tuple(place), tensors
 
 
 def quick_in_pools(sites, arguments, named, cu_seqlens, pool):
