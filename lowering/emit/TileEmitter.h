@@ -149,7 +149,7 @@ private:
   struct Ring {
     RingLayout layout;
     int64_t place, mbarriers; // mbarriers: -1 if it has none
-    bool usesTma, isMatmulOperand;
+    bool usesTma, needsFence;
     bool hasMbarriers() const { return mbarriers >= 0; }
   };
   void emitMakeRing(tile::MakeRingOp op);

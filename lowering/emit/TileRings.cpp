@@ -20,6 +20,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/layout/Alignment.h"
+#include "lowering/layout/MatmulOperands.h"
 #include "lowering/emit/TileEmitter.h"
 #include "lowering/emit/TileMemory.h"
 #include "lowering/pipeline/TmaTiles.h"
@@ -35,13 +36,14 @@ using namespace ejk::tile;
 //===----------------------------------------------------------------------===//
 
 void TileEmitter::emitMakeRing(MakeRingOp op) {
-  bool isMatmulOperand = llvm::any_of(op->getUsers(), [](Operation *user) {
-    return isa<TakeOp>(user) &&
-           llvm::any_of(user->getResults(), [](Value tile) { return ejk::isMatmulOperand(tile); });
+  bool needsFence = llvm::any_of(op->getUsers(), [](Operation *user) {
+    return isa<TakeOp>(user) && llvm::any_of(user->getResults(), [](Value tile) {
+             return readersOf(tile) == Readers::units;
+           });
   });
   rings[op.getRing()] = {RingLayout::of(op), int64_t(*op.getPlace()),
                          op.getMbarriers() ? int64_t(*op.getMbarriers()) : -1, op.getTma(),
-                         isMatmulOperand};
+                         needsFence};
   if (!op.getTma() || hasPartitions(program))
     return; // initialised where partitions begin
   b.onlyIf(b.equal(thread, 0), [&] {
@@ -99,7 +101,7 @@ void TileEmitter::emitFill(FillOp op) {
   if (ring.hasMbarriers()) {
     // `wgmma` sees copies that the copying thread has fenced after they completed.
     waitForCopies(0);
-    if (ring.isMatmulOperand)
+    if (ring.needsFence)
       fenceForMatmuls();
     b.make<NVVM::MBarrierArriveOp>(b.getI64Type(), fullOf(ring, stageOf(ring, op.getItem())),
                                    Value());
@@ -111,7 +113,7 @@ void TileEmitter::emitPut(PutOp op) {
   const Ring &ring = rings[op.getRing()];
   for (auto [value, stored] : llvm::zip_equal(op.getTiles(), tilesOf(ring, op.getItem())))
     writeTile(placed(value), stored);
-  if (ring.isMatmulOperand)
+  if (ring.needsFence)
     fenceForMatmuls();
   b.make<NVVM::MBarrierArriveOp>(b.getI64Type(), fullOf(ring, stageOf(ring, op.getItem())),
                                  Value());

@@ -1,6 +1,7 @@
 //===- MatmulOperands.cpp - A and B of a matmul, and who multiplies -------===//
 #include "lowering/layout/MatmulOperands.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
@@ -45,6 +46,30 @@ bool ejk::isByWarpgroups(DotOp op) {
          Fragments::of(op.getType(), result).partColumns() <= kMostColumns &&
          operands.first % kStep == 0 && operands.last % kStep == 0 &&
          (isSwizzled(left) || isRegisterOperand(left, operands.leftTransposed, result));
+}
+
+static Readers readerOf(OpOperand &use) {
+  Operation *user = use.getOwner();
+  if (auto loop = dyn_cast<scf::ForOp>(user))
+    return readersOf(loop.getTiedLoopRegionIterArg(&use));
+  if (auto dot = dyn_cast<DotOp>(user))
+    return isByWarpgroups(dot) ? Readers::units : Readers::warpMatmuls;
+  SmallVector<Value> sums = llvm::map_to_vector(cumsumsReadBy(user), [](CumsumOp op) -> Value { return op; });
+  if (isa<AddCumsumOp>(user))
+    sums.push_back(user->getResult(0));
+  bool isSummed = llvm::any_of(
+      sums, [](Value sum) { return hasWarpgroupSums(sum.getType(), layoutOf(sum)); });
+  auto store = dyn_cast<StoreOp>(user);
+  return isSummed || (store && store.getBulk()) ? Readers::units
+         : sums.empty()                         ? Readers::threads
+                                                : Readers::warpMatmuls;
+}
+
+Readers ejk::readersOf(Value tile) {
+  Readers all = Readers::threads;
+  for (OpOperand &use : tile.getUses())
+    all = std::max(all, readerOf(use));
+  return all;
 }
 
 Type ejk::summedType(CumsumOp op) {

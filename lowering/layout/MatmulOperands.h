@@ -32,6 +32,10 @@ struct MatmulOperands {
 /// Whether warpgroups compute `op` by `wgmma`, in a program that is laid out for them. Single warps
 /// compute the other matmuls.
 bool isByWarpgroups(tile::DotOp op);
+/// What reads a tile in shared memory: threads alone, also for `mma.sync`, or `wgmma` and TMA stores, to
+/// which only a fence shows what threads wrote.
+enum class Readers { threads, warpMatmuls, units };
+Readers readersOf(mlir::Value tile);
 
 /// The 16-bit type of the terms of a cumsum's matrix.
 mlir::Type summedType(tile::CumsumOp op);

@@ -120,16 +120,6 @@ unsigned ejk::elementsOfThread(Type type, LayoutAttr layout) {
   llvm_unreachable("unknown layout");
 }
 
-bool ejk::isMatmulOperand(Value tile) {
-  return llvm::any_of(tile.getUses(), [&](OpOperand &use) {
-    Operation *user = use.getOwner();
-    if (auto loop = dyn_cast<scf::ForOp>(user))
-      return isMatmulOperand(loop.getTiedLoopRegionIterArg(&use));
-    auto store = dyn_cast<StoreOp>(user);
-    return isa<DotOp, AddCumsumOp>(user) || !cumsumsReadBy(user).empty() || (store && store.getBulk());
-  });
-}
-
 LayoutAttr ejk::layoutOf(Value value) {
   auto layoutIn = [](Operation *op, unsigned index) {
     auto layouts = op->getAttrOfType<ArrayAttr>(kLayoutsAttr);

@@ -166,9 +166,6 @@ inline bool fitsSwizzled(mlir::Type type, bool transposed = false) {
 /// How many elements of a tile a thread has in registers; 0 if the tile lies in shared memory.
 unsigned elementsOfThread(mlir::Type type, tile::LayoutAttr layout);
 
-/// Whether matmuls or TMA stores read `tile` from shared memory.
-bool isMatmulOperand(mlir::Value tile);
-
 /// The layout of `value` in a laid-out program; null if it is no tile.
 tile::LayoutAttr layoutOf(mlir::Value value);
 

@@ -1,7 +1,6 @@
 //===- MemoryPlanner.cpp - the pass over a program, and most of its ops ------===//
 #include "lowering/memory/MemoryPlanner.h"
 #include "lowering/layout/Alignment.h"
-#include "lowering/layout/MatmulOperands.h"
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/SummedParts.h"
 #include "lowering/memory/Accesses.h"
@@ -209,7 +208,7 @@ void MemoryPlanner::visitLoad(LoadOp op) {
   if (tiles.contains(op))
     return; // with the load before it
   auto place = [&](LoadOp load) {
-    Tile tile = newShared(load.getType(), layoutOf(load), isMatmulOperand(load));
+    Tile tile = newShared(load.getType(), layoutOf(load), readersOf(load));
     setPlace(load, tile.layout);
     beforeWrite(tile.range);
     tiles[load] = tile;
@@ -257,8 +256,8 @@ void MemoryPlanner::visitConvert(ConvertOp op) {
                           (isRows(from.layout) && !isInShared(to)) ||
                           (isRows(to) && !isInShared(from.layout) && !isUniform);
   if (isInShared(to) || isBetweenThreads) {
-    Tile shared = isInShared(to) ? sharedFor(op, to, isMatmulOperand(op))
-                                 : newShared(from.type, LayoutAttr(), isMatmulOperand(op));
+    Tile shared = isInShared(to) ? sharedFor(op, to, readersOf(op))
+                                 : newShared(from.type, LayoutAttr(), readersOf(op));
     // Adjacent conversions share one wait: the first waits for the readers of all their buffers.
     for (Operation *next = op->getNextNode(); isa_and_nonnull<ConvertOp>(next);
          next = next->getNextNode())
@@ -296,7 +295,7 @@ void MemoryPlanner::visitInverses(Operation *op) {
     tiles[result] = {result.getType(), place.layout, place.range};
     return;
   }
-  Tile to = sharedFor(result, layoutOf(result), /*isMatmulOperand=*/false);
+  Tile to = sharedFor(result, layoutOf(result), Readers::threads);
   setPlace(result, to.layout);
   // The barriers of both stand before the op, so that none of them orders what it reads and writes.
   makeWritable(to.range);

@@ -10,6 +10,7 @@
 #define EJK_LOWERING_MEMORY_MEMORYPLANNER_H
 
 #include "dialect/tile/Branch.h"
+#include "lowering/layout/MatmulOperands.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/memory/SharedMemory.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -122,7 +123,7 @@ private:
   bool beginsWithBarrier(mlir::Block &body) const;
   bool needsDoubleBuffer(Value carried) const;
   DoubleBuffers placeCarried(mlir::scf::ForOp op);
-  Tile allocateDoubleBuffer(mlir::Type type, tile::LayoutAttr layout, bool isMatmulOperand);
+  Tile allocateDoubleBuffer(mlir::Type type, tile::LayoutAttr layout, Readers readers);
   void visitFor(mlir::scf::ForOp op);
   void visitBranch(tile::Branch op);
 
@@ -140,9 +141,9 @@ private:
   void visitPartitions(tile::WarpSpecializeOp op);
 
   // PlanOrder.cpp: allocation, barriers, fences and waits.
-  Tile newShared(mlir::Type type, tile::LayoutAttr layout = {}, bool isMatmulOperand = true);
+  Tile newShared(mlir::Type type, tile::LayoutAttr layout = {}, Readers readers = Readers::units);
   /// The same for `value`. If a loop carries `value`, its existing buffer.
-  Tile sharedFor(Value value, tile::LayoutAttr layout, bool isMatmulOperand = true);
+  Tile sharedFor(Value value, tile::LayoutAttr layout, Readers readers = Readers::units);
   const Tile *carriedPlace(Value value);
   /// Whether a tile that avoids recently used ranges still fits into `freeBytes`.
   bool fitsFreely(mlir::Type type, tile::LayoutAttr layout) const {

@@ -77,7 +77,7 @@ MemoryPlanner::DoubleBuffers MemoryPlanner::placeCarried(scf::ForOp op) {
     if (doubleBuffered && counts && needsDoubleBuffer(arg)) {
       Range other =
           memory.allocate(own.range.end - own.range.begin, sharedAlignment(own.layout));
-      other.isMatmulOperand = true;
+      other.needsFence = own.range.needsFence;
       buffers.carried.push_back({own.range, other});
       // If the carried tile is only stored, double-buffering the body's other operands leaves one
       // barrier per iteration.
@@ -95,11 +95,11 @@ MemoryPlanner::DoubleBuffers MemoryPlanner::placeCarried(scf::ForOp op) {
 /// allocated for the whole loop. They may not overlap any tile allocated earlier in the body: such
 /// a tile has a fixed place in each iteration, whatever the parity.
 MemoryPlanner::Tile MemoryPlanner::allocateDoubleBuffer(Type type, LayoutAttr layout,
-                                                        bool isMatmulOperand) {
+                                                        Readers readers) {
   ArrayRef<Range> avoided = ArrayRef(allocatedRanges).drop_front(buffers.before);
   auto allocate = [&] {
     Range range = memory.allocate(sharedBytes(type, layout), sharedAlignment(layout), avoided);
-    range.isMatmulOperand = isMatmulOperand && isSwizzled(layout);
+    range.needsFence = readers == Readers::units && isSwizzled(layout);
     return range;
   };
   Range own = allocate(), other = allocate();

@@ -210,7 +210,9 @@ void MemoryPlanner::visitCumsum(CumsumOp op) {
                            0, 0);
   };
   auto store = [&](Value term) {
-    Tile tile = newShared(term.getType(), layoutOfTerm(term.getType()));
+    bool byUnits = warpgroups && hasWarpgroupSums(op.getType(), layoutOf(op));
+    Tile tile = newShared(term.getType(), layoutOfTerm(term.getType()),
+                          byUnits ? Readers::units : Readers::warpMatmuls);
     beforeWrite(tile.range);
     terms.push_back(ConvertOp::create(b, loc, term.getType(), term, tile.layout));
     tiles[terms.back()] = tile;

@@ -123,12 +123,12 @@ SmallVector<SharedMemory::Range> MemoryPlanner::avoidedFor(Type type, LayoutAttr
                                           : SmallVector<Range>();
 }
 
-MemoryPlanner::Tile MemoryPlanner::newShared(Type type, LayoutAttr layout, bool isMatmulOperand) {
+MemoryPlanner::Tile MemoryPlanner::newShared(Type type, LayoutAttr layout, Readers readers) {
   if (!layout)
     layout = LayoutAttr::get(b.getContext(), LayoutKind::shared, 0, 0);
   Range range = memory.allocate(sharedBytes(type, layout), sharedAlignment(layout),
                                 avoidedFor(type, layout));
-  range.isMatmulOperand = isMatmulOperand && isSwizzled(layout);
+  range.needsFence = readers == Readers::units && isSwizzled(layout);
   allocatedRanges.push_back(range);
   return {type, layout.withPlace(range.begin), range};
 }
@@ -149,13 +149,13 @@ const MemoryPlanner::Tile *MemoryPlanner::carriedPlace(Value value) {
 }
 
 MemoryPlanner::Tile MemoryPlanner::sharedFor(Value value, LayoutAttr layout,
-                                             bool isMatmulOperand) {
+                                             Readers readers) {
   if (const Tile *place = carriedPlace(value))
     return *place;
-  if (buffers.body && isMatmulOperand && isSwizzled(layout) &&
+  if (buffers.body && readers != Readers::threads && isSwizzled(layout) &&
       value.getParentBlock() == buffers.body) {
     buffers.tiles.insert(value);
-    return allocateDoubleBuffer(value.getType(), layout, isMatmulOperand);
+    return allocateDoubleBuffer(value.getType(), layout, readers);
   }
-  return newShared(value.getType(), layout, isMatmulOperand);
+  return newShared(value.getType(), layout, readers);
 }

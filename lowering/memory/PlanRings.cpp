@@ -27,8 +27,8 @@ void MemoryPlanner::visitMakeRing(MakeRingOp op) {
   ring.usesTma = op.getTma();
   for (Operation *user : op->getUsers())
     if (isa<TakeOp>(user))
-      ring.range.isMatmulOperand |=
-          llvm::any_of(user->getResults(), [&](Value tile) { return isMatmulOperand(tile); });
+      ring.range.needsFence |= llvm::any_of(
+          user->getResults(), [&](Value tile) { return readersOf(tile) == Readers::units; });
   op.setPlace(ring.range.begin);
   ring.hasMbarriers = ring.usesTma || hasPartitions(program);
   if (ring.hasMbarriers) {
@@ -177,7 +177,7 @@ void MemoryPlanner::visitTake(TakeOp op) {
   if (!op.getHeld() && !ring.hasMbarriers) {
     waitForCopies(groupsAfter(op));
     // The barrier itself fences if other stores are unfenced.
-    if (warpgroups && ring.range.isMatmulOperand && !memory.pending.unfenced)
+    if (warpgroups && ring.range.needsFence && !memory.pending.unfenced)
       fence();
     barrier();
   }

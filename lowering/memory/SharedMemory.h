@@ -34,14 +34,14 @@ public:
   struct Range {
     unsigned begin = 0, end = 0;
     /// Whether `wgmma` or TMA reads what threads write here, which requires a proxy fence.
-    bool isMatmulOperand = false;
+    bool needsFence = false;
     /// Whether it was accessed in the previous iteration and is small. Such ranges are not avoided.
     bool isOld = false;
     bool overlaps(const Range &other) const { return begin < other.end && other.begin < end; }
     bool contains(const Range &other) const { return begin <= other.begin && other.end <= end; }
     bool operator==(const Range &other) const {
       return begin == other.begin && end == other.end &&
-             isMatmulOperand == other.isMatmulOperand && isOld == other.isOld;
+             needsFence == other.needsFence && isOld == other.isOld;
     }
   };
   /// A bulk store that may not have read its source yet. A barrier alone does not complete it.
@@ -169,7 +169,7 @@ public:
   void noteRead(const Range &range) { pending.reads.push_back(range); }
   void noteWrite(const Range &range) {
     pending.writes.push_back(range);
-    pending.unfenced |= range.isMatmulOperand;
+    pending.unfenced |= range.needsFence;
   }
   void noteWork(unsigned numbers) {
     for (BulkStore &one : pending.bulkStores)

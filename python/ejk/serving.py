@@ -74,6 +74,8 @@ def _run(recurrence, *arguments, value_major=True, **pools):
     if isinstance(pool, np.ndarray):
         return recurrence(*arguments, value_major=value_major, **pools)[0]
     import torch
+    if not torch.is_grad_enabled():
+        return recurrence(*arguments, value_major=value_major, **pools)[0]
     with torch.no_grad():
         return recurrence(*arguments, value_major=value_major, **pools)[0]
 

@@ -80,7 +80,7 @@ TEST(SharedMemory, OnlyMatmulOperandsNeedAFence) {
   memory.noteWrite({0, 128});
   EXPECT_FALSE(memory.pending.unfenced);
   Range operand{128, 256};
-  operand.isMatmulOperand = true;
+  operand.needsFence = true;
   memory.noteWrite(operand);
   EXPECT_TRUE(memory.pending.unfenced);
 }
