@@ -32,7 +32,10 @@ def door_of(value):
         is_array = name and hasattr(value, "dtype") and hasattr(value, "shape")
     except RuntimeError:  # some of torch's tensors have no shape, which their door says
         is_array = True
-    return _load(name) if is_array else None
+    if not is_array:
+        return None
+    _note(type(value))
+    return _load(name)
 
 
 _names = {}  # of doors, by the type of their arrays
@@ -48,13 +51,21 @@ def _door_name(kind):
     return name
 
 
+_known = set()
+
+
+def _note(kind):
+    _known.add(kind)
+
+
 def is_known(kind):
-    """Whether a call took arrays of this type, whose shape can be read."""
-    return kind in _names
+    """Whether a call met arrays of this type."""
+    return kind in _known
 
 
 # torch.compile, which cannot follow a Parameter's classes, takes the results as constants.
-_door_name._dynamo_marked_constant = is_known._dynamo_marked_constant = True
+for _constant in (_door_name, _note, is_known):
+    _constant._dynamo_marked_constant = True
 
 
 _opened = {}

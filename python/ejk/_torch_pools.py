@@ -3,9 +3,9 @@
 import torch
 from torch.autograd import forward_ad
 
-from . import _pools, _torch
+from . import _pools, _torch, _torch_sites
 from ._errors import EjkError
-from ._torch_tensors import OWN, check_devices, check_no_tangent
+from ._torch_tensors import CONSTANTS, OWN, check_devices, check_no_tangent
 
 
 @torch.library.register_fake("ejk::call_in_pools", lib=_torch._library)
@@ -16,6 +16,7 @@ def _fake_in_pools(program, entry, inputs, written):
 _in_pools = torch.ops.ejk.call_in_pools.default
 
 
+_increment_version = torch.autograd.graph.increment_version
 _known_forms = {}  # by the program
 
 
@@ -72,6 +73,8 @@ def call_in_pools(key, tensors, pools, writes):
         results.append(torch.empty(shape, dtype=torch.float64 if exact and dtype.is_floating_point
                                    else dtype, device=pools[0].device))
     written = [*results, *pools]
+    if _torch._jit_state() is not None:
+        raise EjkError("torch.jit.trace drops calls that write pools; torch.export and torch.compile keep them")
     if _torch._is_traced(given):
         torch.ops.ejk.call_in_pools(key, "0", list(tensors), written)
         return written
@@ -81,7 +84,15 @@ def call_in_pools(key, tensors, pools, writes):
     except RuntimeError as error:
         found = _torch._table.known(key, "0", _torch._device(given[0]))
         raise _torch._why(error, key, "0", _pools.placed(found, tensors, pools) if found else given) from None
+    _note_writes(pools)
     return written
+
+
+def _note_writes(pools):
+    """Tells autograd, which may have saved a pool for a derivative."""
+    for pool in pools:
+        if not pool.is_inference():
+            _increment_version((pool,))
 
 
 #===------------------------------------------------------------------------===#
@@ -94,7 +105,7 @@ for _key in ("AutogradCPU", "AutogradCUDA"):
     _torch._library.impl("in_pools_at_site", torch.library.fallthrough_kernel, _key)
 _at_site = torch.ops.ejk.in_pools_at_site.default
 _at_site = getattr(_at_site, "_op", _at_site)
-_NUMBERS = ("first_slot", "value_major")
+_INDICES, _NUMBERS = ("read_slots", "write_slots", "accepted"), ("first_slot", "value_major")
 _TENSORS = _torch._TENSORS
 
 
@@ -108,33 +119,36 @@ def _place(arguments, named, cu_seqlens):
                 rows = argument.shape[1]
             tensors.append(argument)
             place.append(None)
-        else:  # 1, 1.0 and True are equal, and their types are not
+        elif type(argument) in CONSTANTS:
             place.append((type(argument), repr(argument)))
+        else:
+            return None, ()
     if cu_seqlens is not None:
         tensors.append(cu_seqlens)
     # A few rows are a size of the program.
     place.append(rows if rows <= _pools._FEW_ROWS else 0)
-    read = written = None
+    given = {}
     for name, value in named.items():
-        place.append(name)
-        if name == "read_slots":
-            read = value
-        elif name == "write_slots":
-            written = value
-        elif name in _NUMBERS:
-            place.append(value)
-        elif name != "accepted":
+        if value is None:
+            continue
+        if name in _INDICES and type(value) in _TENSORS:
+            given[name] = value
+            place.append(name)
+        elif name in _NUMBERS and type(value) in (int, bool):
+            place.append((name, value))
+        else:
             return None, ()
+    read, written = given.get("read_slots"), given.get("write_slots")
     same = read is written
     place.append(same)
-    accepted = named.get("accepted")
-    tensors += [t for t in (read, accepted, None if same else written) if t is not None]
+    tensors += [t for t in (read, given.get("accepted"), None if same else written) if t is not None]
     return tuple(place), tensors
 
 
 def quick_in_pools(sites, arguments, named, cu_seqlens, pool):
     """The results of a call like an earlier one, as `quick`'s of _torch.py; the pools are changed. Or None."""
-    if not sites or _torch._is_watched():
+    # torch.compile, which is told first, would trace again whatever it meets in `sites`.
+    if _torch._is_watched() or not sites:
         return None
     pools = pool if isinstance(pool, (tuple, list)) else (pool,)
     try:
@@ -142,15 +156,23 @@ def quick_in_pools(sites, arguments, named, cu_seqlens, pool):
         site = sites.get(place)
         if site is None:
             return None
+        for tensor in pools:
+            if type(tensor) not in _TENSORS:
+                return None
         if _torch._is_grad_enabled():
             for tensor in (*tensors, *pools):
                 if tensor.requires_grad:
                     return None
-        return _at_site(site.number, tensors, pools) or None
+        results = _at_site(site.number, tensors, pools)
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, TypeError, AttributeError, IndexError):
         return None  # the long way finds out what is wrong, and says it
+    if not results:
+        return None
+    if named.get("write_slots") is not None:
+        _note_writes(pools)
+    return results
 
 
 def remember_in_pools(sites, arguments, named, cu_seqlens, program, tensors, pools, outputs):
@@ -161,7 +183,7 @@ def remember_in_pools(sites, arguments, named, cu_seqlens, program, tensors, poo
     if place is None or len(own) != len(tensors) or any(a is not b for a, b in zip(own, tensors)):
         return  # some were NumPy's
     if place not in sites:
-        sites[place] = _torch._Site(outputs, False)
+        sites[place] = _torch_sites.Site(outputs, False)
     entry = _torch._entry(program, "0", _torch._device(tensors[0]))
     given = _pools.placed(entry, tensors, pools) if entry.replaced else [*tensors, *pools]
     sites[place].add(program, given, ())

@@ -10,6 +10,8 @@ _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
            torch.float64: "f64", torch.int32: "i32", torch.int64: "i64"}
 OWN = {name: dtype for dtype, name in _DTYPES.items()}
 _DEVICES = ("cpu", "cuda", "meta")
+#: Types of what is a constant of a program.
+CONSTANTS = frozenset((type(None), bool, int, float, str))
 
 
 def describe(tensor):

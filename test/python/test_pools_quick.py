@@ -1,12 +1,14 @@
 """Calls with pools that repeat an earlier call's form: they skip what Python does for a first one."""
 
 import unittest
+import warnings
 from unittest import mock
 
+import numpy as np
 from test_pools import NO_TORCH
 
 import ejk
-from ejk import _recurrence
+from ejk import _arrays, _recurrence
 
 if not NO_TORCH:
     import torch
@@ -95,6 +97,91 @@ class Quick(unittest.TestCase):
         self.assertIsInstance(own, tuple)
         self.assertTrue(torch.equal(found, expected))
         self.assertTrue(all(torch.equal(a, b) and a is c for a, b, c in zip(own, pools, copies)))
+
+    def test_indices_that_are_none(self):
+        before, rows = torch.randn(SLOTS, H, K, V), self.rows(6)
+        r, w = i32(0, 3, 5), i32(1, 4, 2)
+        forms = [dict(read_slots=r, write_slots=None), dict(read_slots=None, write_slots=w),
+                 dict(read_slots=r, write_slots=w, accepted=None), dict(read_slots=r)]
+        for slots in forms * 2:
+            pool, expected = before.clone(), before.clone()
+            found, _ = self.call(rows, pool, **slots)
+            with mock.patch.object(_arrays, "quick_in_pools", None):
+                own, _ = self.call(rows, expected, **slots)
+            self.assertTrue(torch.equal(found, own) and torch.equal(pool, expected), str(slots))
+        with self.assertRaisesRegex(ejk.TensorError, "'accepted' says where"):
+            self.call(rows, before, read_slots=None, write_slots=w, accepted=i32(1, 1, 1))
+
+    def test_first_slot(self):
+        pool, rows = torch.randn(SLOTS, H, K, V), self.rows(7)
+        slots = dict(read_slots=i32(1, 3, 5), write_slots=i32(1, 3, 5))
+        self.call(rows, pool, first_slot=1, **slots)
+        kept = pool.clone()
+        for wrong in (1.0, -0.0, np.float64(1)):
+            with self.assertRaisesRegex(ejk.TensorError, "'first_slot' must be an int"):
+                self.call(rows, pool, first_slot=wrong, **slots)
+        self.assertTrue(torch.equal(pool, kept))
+        self.call(rows, pool, first_slot=np.array(1), **slots)
+        first = torch.tensor(0)
+        own = dict(read_slots=i32(0, 3, 5), write_slots=i32(7, 8, 2))
+        self.assertTrue(self.call(rows, pool, first_slot=first, **own)[0][0].any())
+        first.fill_(8)
+        self.assertFalse(self.call(rows, pool, first_slot=first, **own)[0][0].any())
+
+    def test_compiled_beside_eager(self):
+        graphs = []
+
+        def backend(module, _):
+            graphs.append(module)
+            return module.forward
+        step = ejk.recurrence(lambda S, q, k, v: ((S := S.add(k, v)), S.read(q)))
+        q, k, v, _, _ = self.rows(8)
+        call = lambda first, pool: step(q, k, v, pool=pool, read_slots=i32(8, 8, 8),  # noqa: E731
+                                        first_slot=first)[0]
+        pool = torch.randn(SLOTS, H, K, V)
+        compiled = torch.compile(lambda pool: call(0, pool), fullgraph=True, backend=backend)
+        for first in range(6):
+            compiled(pool)
+            call(first, pool)
+        self.assertEqual(len(graphs), 1)
+
+    def test_subclasses(self):
+        class Own(torch.Tensor):
+            pass
+        pool, rows = torch.randn(SLOTS, H, K, V), self.rows(9)
+        slots = dict(read_slots=i32(1, 3, 5), write_slots=i32(1, 3, 5))
+        for _ in range(2):
+            o, _ = self.call(rows, pool.clone().as_subclass(Own), **slots)
+            self.assertIs(type(o), torch.Tensor)
+
+    def test_versions(self):
+        pool, rows = torch.randn(SLOTS, H, K, V), self.rows(10)
+        slots = dict(read_slots=i32(1, 3, 5), write_slots=i32(1, 3, 5))
+        weight = torch.ones(SLOTS, H, K, V, requires_grad=True)
+        for _ in range(2):
+            product = weight * pool
+            with torch.no_grad():
+                self.call(rows, pool, **slots)
+            with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                product.sum().backward()
+        with torch.inference_mode():
+            own = torch.zeros(SLOTS, H, K, V)
+            self.call(rows, own, **slots)
+            self.call(rows, own, **slots)
+
+    def test_jit_trace(self):
+        pool, rows = torch.randn(SLOTS, H, K, V), self.rows(11)
+        with self.assertRaisesRegex(ejk.EjkError, "torch.jit.trace drops calls that write pools"), \
+                warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.jit.trace(lambda q: self.call((q, *rows[1:]), pool, read_slots=i32(1, 3, 5),
+                                                write_slots=i32(1, 3, 5))[0], rows[0])
+
+    def test_what_is_no_tensor(self):
+        rows = self.rows(12)
+        for _ in range(2):
+            with self.assertRaisesRegex(ejk.TensorError, "'q' must be a tensor"):
+                ejk.ops.gated_delta_rule(torch.nn.Linear(2, 2), *rows[1:])
 
     def test_what_a_first_call_refuses(self):
         pool = torch.zeros(SLOTS, H, K, V)

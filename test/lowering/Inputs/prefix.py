@@ -1,4 +1,4 @@
-"""prefix.py EJK-RUN DEVICE SCHEDULE FILE [SIZES] [EXACT]: which rows of a prefix have other bits than in a longer
+"""prefix.py EJK-RUN GATES DEVICE SCHEDULE FILE [SIZES] [EXACT]: which rows of a prefix have other bits than in a longer
 sequence. EXACT 'chunks' looks only at rows whose chunk of 64 rows is whole in the prefix."""
 
 import json
@@ -24,16 +24,16 @@ def outputs(path):
 def run(command, sizes, rows, folder):
     path = f"{folder}/{rows}.safetensors"
     # With one sequence, each row has the same numbers whatever the length is.
-    subprocess.run([*command, "--random", f"B=1,T={rows},{sizes}", "--gates=mid", "--outputs", path], check=True,
+    subprocess.run([*command, "--random", f"B=1,T={rows},{sizes}", "--outputs", path], check=True,
                    stdout=subprocess.DEVNULL)
     return outputs(path)
 
 
 def main():
-    ejk_run, device, schedule, source = sys.argv[1:5]
-    sizes = sys.argv[5] if len(sys.argv) > 5 else "H=2"
-    whole = sys.argv[6:] == ["chunks"]
-    command = [ejk_run, source, f"--device={device}", f"--schedule={schedule}"]
+    ejk_run, gates, device, schedule, source = sys.argv[1:6]
+    sizes = sys.argv[6] if len(sys.argv) > 6 else "H=2"
+    whole = sys.argv[7:] == ["chunks"]
+    command = [ejk_run, source, f"--gates={gates}", f"--device={device}", f"--schedule={schedule}"]
     with tempfile.TemporaryDirectory() as folder:
         long = run(command, sizes, LONG, folder)
         different = compared = 0
