@@ -1,6 +1,7 @@
 //===- Check.cpp - results beside the interpreter -------------------------===//
 #include "Check.h"
 #include "Inputs.h"
+#include "Slots.h"
 #include "dialect/ejk/Names.h"
 #include "harness/Compare.h"
 #include "llvm/Support/Format.h"
@@ -87,9 +88,10 @@ static LogicalResult checkTerms(GateTerms &terms, const std::vector<HostTensor> 
   return success();
 }
 
-FailureOr<bool> ejk::check(func::FuncOp function, GateTerms *terms, const Limits &limits,
-                           const std::vector<HostTensor> &inputs,
-                           const std::vector<HostTensor> &outputs) {
+FailureOr<bool> ejk::checkAgainstInterpreter(func::FuncOp function, GateTerms *terms,
+                                             const Limits &limits,
+                                             const std::vector<HostTensor> &inputs,
+                                             const std::vector<HostTensor> &outputs) {
   FailureOr<SmallVector<reference::Tensor>> results =
       interpretOn(function, inputs, reference::Precision::f64);
   if (failed(results))

@@ -24,9 +24,10 @@ struct Limits {
 
 /// Compares with the f64 interpreter; whether all pass. `terms`: of gates' gradients, if
 /// `function` is a derivative.
-mlir::FailureOr<bool> check(mlir::func::FuncOp function, GateTerms *terms, const Limits &limits,
-                            const std::vector<HostTensor> &inputs,
-                            const std::vector<HostTensor> &outputs);
+mlir::FailureOr<bool> checkAgainstInterpreter(mlir::func::FuncOp function, GateTerms *terms,
+                                              const Limits &limits,
+                                              const std::vector<HostTensor> &inputs,
+                                              const std::vector<HostTensor> &outputs);
 
 } // namespace ejk
 

@@ -1,5 +1,6 @@
 //===- Inputs.cpp - a function's inputs, from files or at random ----------===//
 #include "Inputs.h"
+#include "Slots.h"
 #include "dialect/check/Check.h"
 #include "dialect/ejk/Ejk.h"
 #include "dialect/ejk/Names.h"
@@ -209,72 +210,6 @@ takeGiven(SymbolSizes &symbols, const std::vector<HostTensor> &given, unsigned r
 // Random inputs
 //===----------------------------------------------------------------------===//
 
-/// The tensor whose dimension 1 is T when `argument` holds packed sequences'
-/// offsets; null for any other argument.
-static Value packedBy(Value argument) {
-  for (OpOperand &use : argument.getUses()) {
-    if (auto r = Recurrence::of(use.getOwner()); r && r->cuSeqlens == argument)
-      return r->query;
-    if (auto scan = dyn_cast<ScanOp>(use.getOwner()); scan && scan.getCuSeqlens() == argument)
-      return scan.getSequences().front();
-    if (auto program = dyn_cast<tile::ProgramOp>(use.getOwner());
-        program && program.getCuSeqlens() == argument)
-      return program.getSequences().front();
-  }
-  return Value();
-}
-
-/// Offsets from 0 to `total` that never decrease, with an empty sequence among
-/// several.
-static std::vector<double> drawOffsets(int64_t entries, int64_t total, check::Random &random) {
-  std::vector<double> offsets(entries);
-  for (double &offset : offsets)
-    offset = std::floor(random.uniform() * double(total + 1));
-  llvm::sort(offsets);
-  if (entries > 0)
-    offsets.front() = 0, offsets.back() = double(total);
-  if (entries > 2) {
-    size_t empty = 1 + random.next() % (entries - 2);
-    offsets[empty] = offsets[empty - 1];
-  }
-  return offsets;
-}
-
-/// The pool whose states `argument` has the indices of; null for any other argument.
-static Value pooledBy(Value argument) {
-  for (OpOperand &use : argument.getUses()) {
-    if (auto read = dyn_cast<ReadStatesOp>(use.getOwner()); read && read.getIndex() == argument)
-      return read.getPool();
-    if (auto write = dyn_cast<WriteStatesOp>(use.getOwner()); write && write.getIndex() == argument)
-      return write.getPool();
-  }
-  return Value();
-}
-
-/// The indices of drafted rows' slots, of whose rows `argument` says how many are accepted; null for
-/// any other argument.
-static Value acceptedOf(Value argument) {
-  for (Operation *user : argument.getUsers())
-    if (auto read = dyn_cast<ReadStatesOp>(user); read && read.getAccepted() == argument)
-      return read.getIndex();
-  return Value();
-}
-
-/// Indices below `states`, each for one sequence at most. One of eight sequences has none, and so
-/// have those for which no state is left: their index is negative.
-static std::vector<double> drawIndices(int64_t entries, int64_t states, check::Random &random) {
-  std::vector<double> free(states), indices(entries, -1);
-  std::iota(free.begin(), free.end(), 0);
-  for (double &index : indices) {
-    if (free.empty() || random.uniform() < 0.125)
-      continue;
-    std::swap(free[random.next() % free.size()], free.back());
-    index = free.back();
-    free.pop_back();
-  }
-  return indices;
-}
-
 /// An error names a size that the function does not have.
 static Result<bool> checkSymbols(const SymbolSizes &symbols) {
   ArrayRef<std::string> known = symbols.shapes.symbols();
@@ -343,6 +278,7 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
   // Every argument has a generator of its own, seeded by one: a change of one
   // size leaves the other tensors' numbers.
   check::Random seeds(seed);
+  std::map<void *, Taken> taken; // of each pool
   for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i) {
     check::Random random(seeds.next());
     std::vector<int64_t> shape;
@@ -361,7 +297,9 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
         setElement(tensor, n, offset);
     } else if (Value pool = pooledBy(argument)) {
       int64_t states = symbols.evaluate(symbols.shapes.dim(pool, 0)).value_or(0);
-      for (auto [n, index] : llvm::enumerate(drawIndices(tensor.numElements(), states, random)))
+      int64_t sequences = shape.empty() ? 1 : shape.front();
+      for (auto [n, index] : llvm::enumerate(drawIndices(tensor.numElements(), sequences, states,
+                                                         taken[pool.getAsOpaquePointer()], random)))
         setElement(tensor, n, index);
     } else if (Value drafted = acceptedOf(argument)) {
       int64_t rows = symbols.evaluate(symbols.shapes.dim(drafted, 1)).value_or(1);
@@ -388,29 +326,6 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
     inputs.push_back(std::move(tensor));
   }
   return inputs;
-}
-
-void ejk::zeroSkipped(func::FuncOp function, const std::vector<HostTensor> &inputs,
-                      HostTensor &output) {
-  ShapeAnalysis shapes(function);
-  Operation *end = function.getBody().front().getTerminator();
-  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i) {
-    const HostTensor *index = findTensor(inputs, argumentName(function, i));
-    if (!index || !pooledBy(function.getArgument(i)))
-      continue;
-    for (unsigned r = 0; r < end->getNumOperands(); ++r) {
-      Value result = end->getOperand(r);
-      auto type = dyn_cast<RankedTensorType>(result.getType());
-      if (resultName(function, r) != output.name || !type || !type.getRank() ||
-          isa_and_nonnull<WriteStatesOp, ZeroSkippedOp>(result.getDefiningOp()) ||
-          shapes.symbolOf(result, 0) != shapes.symbolOf(function.getArgument(i), 0))
-        continue;
-      size_t row = output.data.size() / std::max<int64_t>(1, output.shape.front());
-      for (int64_t n = 0; n < output.shape.front(); ++n)
-        if (elementAsDouble(*index, n) < 0)
-          std::fill_n(output.data.begin() + n * row, row, 0);
-    }
-  }
 }
 
 Result<bool> ejk::checkNames(func::FuncOp function, const std::vector<HostTensor> &given) {

@@ -33,11 +33,6 @@ Result<bool> checkNames(mlir::func::FuncOp function, const std::vector<HostTenso
 Result<std::vector<HostTensor>> drawInputs(mlir::func::FuncOp function, Sizes sizes, uint64_t seed,
                                            llvm::StringRef gates = "logsigmoid");
 
-/// Sets what `output`, a result of `function`, has of sequences without a state in a pool to zero:
-/// a kernel writes nothing of them, so that it is undefined.
-void zeroSkipped(mlir::func::FuncOp function, const std::vector<HostTensor> &inputs,
-                 HostTensor &output);
-
 /// For the interpreter, and back with values rounded to the type.
 reference::Tensor toInterpreter(const HostTensor &tensor, mlir::Type type);
 HostTensor fromInterpreter(const reference::Tensor &tensor, std::string name, DataType dtype);

@@ -253,7 +253,7 @@ static int finish(func::FuncOp function, GateTerms *terms, const std::vector<Hos
   Limits limits = {vjp || schedule.get() != Schedule::step ? 5e-3 : 3e-3, vjp ? 2e-5 : 1e-5};
   if (tolerance.getNumOccurrences())
     limits = {tolerance, tolerance};
-  FailureOr<bool> passed = check(function, terms, limits, inputs, outputs);
+  FailureOr<bool> passed = checkAgainstInterpreter(function, terms, limits, inputs, outputs);
   return succeeded(passed) && *passed ? 0 : 1;
 }
 
