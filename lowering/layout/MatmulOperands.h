@@ -32,8 +32,8 @@ struct MatmulOperands {
 /// Whether warpgroups compute `op` by `wgmma`, in a program that is laid out for them. Single warps
 /// compute the other matmuls.
 bool isByWarpgroups(tile::DotOp op);
-/// What reads a tile in shared memory: threads alone, also for `mma.sync`, or `wgmma` and TMA stores, to
-/// which only a fence shows what threads wrote.
+/// What reads a tile in shared memory: threads, element by element or as operands of `mma.sync`, or else
+/// `wgmma` and TMA stores, to which only a fence shows what threads wrote.
 enum class Readers { threads, warpMatmuls, units };
 Readers readersOf(mlir::Value tile);
 

@@ -10,7 +10,7 @@ ExpectedCall Calls::expect(const Manifest &manifest, const Entry &entry) {
       llvm::any_of(manifest.entries, [&](const Entry &other) { return isForward(other); });
   if (entry.name != name && !isForward(entry) && !(hasForward && areTimed))
     return {};
-  Result<VariantChoice> choice = 
+  Result<VariantChoice> choice =
       session.choose(manifest, entry, manifest.architectures.front().name, inputs);
   if (entry.name == name)
     explained = choice ? Result<std::string>(choice->explanation) : choice.error();
