@@ -76,7 +76,7 @@ struct CompileOptions {
   /// Whether a package holds code. One without says what a launch chooses and what that moves, and
   /// cannot be run.
   bool code = true;
-  /// If given, the package holds what these calls launch alone, and that of one architecture is compiled.
+  /// If given, the package holds only the kernels that these calls launch. It is then for one architecture.
   ExpectCalls expectedCalls;
   /// Asked now and then, by any of the context's threads, if given: where it says yes, compilation
   /// fails without a diagnostic.

@@ -1,8 +1,10 @@
 //===- HarnessTest.cpp - runs and timings on the fake driver --------------===//
 
+#include "ChooseFixture.h"
 #include "FakeDriver.h"
 #include "TestPackage.h"
 
+#include "harness/Choice.h"
 #include "harness/Harness.h"
 #include "harness/RandomInputs.h"
 
@@ -197,4 +199,28 @@ TEST(RandomInputs, Errors) {
             "the entry 'gla' has no symbol 'L'");
   for (const char *bad : {"B", "B=", "=4", "B=x", "B=-1", "B=1,,"})
     EXPECT_FALSE(parseSizes(bad)) << bad;
+}
+
+TEST(Choice, PassesOverWhatNeedsMoreSharedMemory) {
+  nlohmann::json manifest = variantsManifest();
+  for (int grouped : {1, 2})
+    manifest["entries"][0]["variants"][grouped]["launches"][0]["shared_bytes"] = 120 << 10;
+  Result<Package> package = readPackage(pack(manifest));
+  ASSERT_TRUE(package) << package.error().message;
+  const Entry &entry = package->manifest.entries.front();
+  Sizes sizes;
+  for (const std::string &symbol : entry.symbols)
+    sizes[symbol] = 200;
+  ChoiceDevice device;
+  Result<VariantChoice> large = chooseVariant(package->manifest, entry, sizes, device);
+  ASSERT_TRUE(large) << large.error().message;
+  EXPECT_EQ(large->variant->schedule, "chunk");
+  device.sharedBytes = 99 << 10;
+  Result<VariantChoice> small = chooseVariant(package->manifest, entry, sizes, device);
+  ASSERT_TRUE(small) << small.error().message;
+  EXPECT_EQ(small->variant->schedule, "step");
+  EXPECT_NE(small->explanation.find("not chunk: it needs 122880 bytes of shared memory, and the device has "
+                                    "101376"),
+            std::string::npos)
+      << small->explanation;
 }

@@ -11,7 +11,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Parallel.h"
 #include <cmath>
-#include <numeric>
 
 using namespace mlir;
 using namespace ejk;
