@@ -36,6 +36,8 @@ constexpr llvm::StringLiteral kForwardOfAttr = "ejk.forward_of";
 constexpr llvm::StringLiteral kNumInputsAttr = "ejk.num_inputs";
 /// On a lowered function's result: the input that it may replace.
 constexpr llvm::StringLiteral kMayAliasAttr = "ejk.may_alias";
+/// Of an input whose rows lie as far apart as the caller says.
+constexpr llvm::StringLiteral kRowStrideAttr = "ejk.row_stride";
 /// On a lowered function's result that may replace an input: it must.
 constexpr llvm::StringLiteral kInPlaceAttr = "ejk.in_place";
 /// On a scan: its class of decay, in words.

@@ -222,6 +222,7 @@ static constexpr DialectAttribute ejkAttributes[] = {
     {kIndexedStatesAttr, Kind::string, false, true, false},
     {kMayAliasAttr, Kind::integer, false, true, true},
     {kInPlaceAttr, Kind::unit, false, true, true},
+    {kRowStrideAttr, Kind::unit, false, true, false},
     {kConstraintsAttr, Kind::constraints, true, false, false},
     {kForwardOfAttr, Kind::string, true, false, false},
     {kDerivativeOfAttr, Kind::string, true, false, false},
@@ -259,11 +260,17 @@ static LogicalResult verifyShape(Operation *op, Type type, ArrayAttr shape) {
 static LogicalResult verifyDescription(Operation *op, Type type, NamedAttribute attribute) {
   if (attribute.getName() == kShapeAttr)
     return verifyShape(op, type, cast<ArrayAttr>(attribute.getValue()));
-  // Which memory may be shared is computed from the function's body.
-  if ((attribute.getName() == kMayAliasAttr || attribute.getName() == kInPlaceAttr) &&
+  // Which memory may be shared, and which may be strided, is computed from the function's body.
+  bool isStride = attribute.getName() == kRowStrideAttr;
+  if ((attribute.getName() == kMayAliasAttr || attribute.getName() == kInPlaceAttr || isStride) &&
       isa<TensorType>(type))
     return op->emitError() << "'" << attribute.getName().strref()
                            << "' describes the buffers of a lowered function, but stands at a "
+                           << type;
+  auto buffer = dyn_cast<MemRefType>(type);
+  if (isStride && (!buffer || buffer.getRank() < 3 || buffer.getLayout().isIdentity()))
+    return op->emitError() << "'" << kRowStrideAttr
+                           << "' needs a strided buffer of three dimensions or more, but stands at a "
                            << type;
   return success();
 }

@@ -91,6 +91,9 @@ void CpuScanEmitter::buildSignature(SizeName sizeName) {
     row.heads = sizes[i];
   for (auto [row, i] : llvm::zip(parameters, sizesOfScan.parameterHeads))
     row.heads = i ? sizes[*i] : Value();
+  for (auto [row, i] : llvm::zip(sequences, sizesOfScan.rowStrides))
+    if (i)
+      row.givenStride = sizes[*i];
 }
 
 //===----------------------------------------------------------------------===//
@@ -109,7 +112,7 @@ void CpuScanEmitter::locate() {
     RankedTensorType type = tensorType(tensor);
     int64_t channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
     row.element = type.getElementType();
-    row.stride = b.mul(row.heads, channels);
+    row.stride = row.givenStride ? row.givenStride : b.mul(row.heads, channels);
     Value column = b.mul(ownHead(row.heads), channels);
     row.base = b.at(row.pointer, row.element, b.add(b.mul(firstRow, row.stride), column));
     if (row.haloPointer)

@@ -44,6 +44,7 @@ private:
     /// where its row would be in the place of the sequence's row 0.
     int64_t shift = 0, haloRows = 0;
     Value haloPointer = {}, haloBase = {};
+    Value givenStride = {}; // the caller's, where it decides
   };
   /// A block of a tile: `rows` rows from `row` on, of `vectors` registers of f32 from column `column`
   /// on.

@@ -52,6 +52,8 @@ void CpuTileEmitter::buildSignature(SizeName sizeName) {
   SmallVector<unsigned> sequenceHeads, parameterHeads;
   for (Value tensor : program.getSequences())
     sequenceHeads.push_back(signature.addSize(tensor, 2));
+  SmallVector<std::optional<unsigned>> rowStrides = llvm::map_to_vector(
+      sequences, [&](Value tensor) { return signature.addRowStride(tensor); });
   for (Value tensor : program.getParameters())
     parameterHeads.push_back(signature.addSize(tensor, tensorType(tensor).getRank() - 1));
 
@@ -72,9 +74,12 @@ void CpuTileEmitter::buildSignature(SizeName sizeName) {
     if (Value pointer = takePointer(tensor))
       rows[arg] = {pointer, {}, ownHeads, tensorType(tensor).getElementType()};
   };
-  for (auto [arg, rows, tensor, i] :
-       llvm::zip(program.getSequenceArgs(), program.getSequences(), sequences, sequenceHeads)) {
+  for (auto [arg, rows, tensor, i, stride] :
+       llvm::zip(program.getSequenceArgs(), program.getSequences(), sequences, sequenceHeads,
+                 rowStrides)) {
     addRows(arg, tensor, sizes[i]);
+    if (stride)
+      this->rows[arg].givenStride = sizes[*stride];
     if (ShiftOp shift = shiftOfRows(program, rows))
       this->rows[arg].shift = shift.getBy();
   }
@@ -113,7 +118,7 @@ void CpuTileEmitter::locate(Value item) {
       return;
     Rows &row = found->second;
     int64_t channels = tensorType(tensor).getRank() == 4 ? tensorType(tensor).getDimSize(3) : 1;
-    row.stride = b.mul(row.heads, channels);
+    row.stride = row.givenStride ? row.givenStride : b.mul(row.heads, channels);
     Value first = b.add(b.mul(firstRow, row.stride), b.mul(ownHead(row.heads), channels));
     if (row.shift)
       first = b.sub(first, b.mul(row.stride, row.shift));

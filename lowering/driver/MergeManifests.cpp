@@ -1,5 +1,6 @@
 //===- MergeManifests.cpp - one manifest of several architectures' ---------===//
 #include "lowering/driver/MergeManifests.h"
+#include "lowering/host/StridedInputs.h"
 
 using namespace ejk;
 namespace json = llvm::json;
@@ -58,6 +59,9 @@ static void mergeEntries(json::Array &entries, json::Array &others, std::string 
       entries.push_back(value);
       continue;
     }
+    json::Array &inputs = *known->getArray("inputs"), &theirs = *other.getArray("inputs");
+    keepRowStridesOf(inputs, theirs);
+    keepRowStridesOf(theirs, inputs);
     if (!mergeTensors(*known, other, "inputs") || !mergeTensors(*known, other, "outputs"))
       problem = ("'" + *other.getString("name") +
                  "' is called in another way on one architecture than on another")
@@ -93,8 +97,12 @@ json::Object ejk::mergeManifests(std::vector<ArchitectureManifest> manifests,
     auto function = entry.getString("fwd_of");
     json::Object *own = function ? findEntry(entries, *function) : nullptr;
     for (const ArchitectureManifest &each : manifests)
-      if (own && variantsFor(entry, each.arch).empty())
+      if (own && variantsFor(entry, each.arch).empty()) {
+        keepRowStridesOf(*entry.getArray("inputs"), *own->getArray("inputs"));
         appendVariants(entry, variantsFor(*own, each.arch));
+      }
   }
+  for (json::Value &entry : entries)
+    replaceRowStrides(*entry.getAsObject());
   return result;
 }

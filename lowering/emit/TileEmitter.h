@@ -80,6 +80,7 @@ private:
     /// Of rows of another step: the first one that the tensor has, of those before `length`. With a
     /// halo, all `allRows` rows exist; the others are at their place from `haloBase` on.
     Value begin = {}, allRows = {}, haloPointer = {}, haloBase = {};
+    Value givenStride = {}; // the caller's, where it decides, as i32
   };
   /// The state slots of this sequence and head. Slot i starts at `base + i·stride` elements; there
   /// are `count` slots, and slot 0 is number `first` of the tensor.
@@ -220,6 +221,7 @@ private:
   Placed loadFrom(Type type, tile::LayoutAttr layout, const TileGrid &grid, Value base,
                   Type element);
   void storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element);
+  Value strideOf(const Rows &place);
   RowSpan rowsWithin(const Rows &place, Value first, int64_t rows, bool withHalo = false);
   void copyRows(Value source, Value first, Value channel, const Placed &tile);
   void emitLoad(tile::LoadOp op);

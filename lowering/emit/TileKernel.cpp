@@ -74,6 +74,8 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   SmallVector<unsigned> sequenceHeads;
   for (Value v : program.getSequences())
     sequenceHeads.push_back(signature.addSize(v, 2));
+  SmallVector<std::optional<unsigned>> rowStrides = llvm::map_to_vector(
+      loaded, [&](Value tensor) { return signature.addRowStride(tensor); });
   SmallVector<std::optional<unsigned>> parameterHeads;
   for (auto [parameter, arg] : llvm::zip(program.getParameters(), program.getParameterArgs())) {
     unsigned prefix = prefixRank(parameter, arg);
@@ -126,9 +128,12 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   for (unsigned i = 0; i < numPointers; ++i)
     pointers[kernel.operands[i].tensor].push_back(function.getArgument(i));
   // A tensor may be passed twice; each program argument takes one kernel argument.
-  for (auto [arg, tensor, i] :
-       llvm::zip(program.getSequenceArgs(), loaded, sequenceHeads))
+  for (auto [arg, tensor, i, stride] :
+       llvm::zip(program.getSequenceArgs(), loaded, sequenceHeads, rowStrides)) {
     rows[arg] = {takePointer(tensor), size(i)};
+    if (stride)
+      rows[arg].givenStride = b.narrow(function.getArgument(numPointers + *stride));
+  }
   for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
     if (ShiftOp shift = shiftOfRows(program, tensor); shift && shift.getHalo())
       rows[arg].haloPointer = takePointer(shift.getHalo());
@@ -315,7 +320,8 @@ void TileEmitter::placeRows(Rows &place, Value tensor) {
   RankedTensorType type = tensorType(tensor);
   place.channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
   place.element = type.getElementType();
-  place.stride = b.mul(place.heads, place.channels);
+  place.stride =
+      place.givenStride ? b.wide(place.givenStride) : b.mul(place.heads, place.channels);
   Value ownHead = this->ownHead(place.heads), column = b.mul(ownHead, place.channels);
   place.base = b.at(place.pointer, place.element, b.add(b.mul(firstRow, place.stride), column));
   place.length = length;

@@ -126,8 +126,18 @@ RowSpan TileEmitter::rowsWithin(const Rows &place, Value first, int64_t rows, bo
   return {begin, b.max(b.sub(end, begin), b.i32(0))};
 }
 
+/// The stride of rows where they are copied. The caller's is opaque, so that LLVM neither keeps its
+/// multiples in registers around the loop over chunks nor one address for each of them: each tensor has
+/// its own, and the assembler reads an argument from where it lies.
+Value TileEmitter::strideOf(const Rows &place) {
+  if (!place.givenStride)
+    return place.stride;
+  return b.wide(callAsm("mov.b32 $0, $1;", "=r,r", {place.givenStride}, b.getI32Type()));
+}
+
 void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, const Placed &tile) {
-  const Rows from = rows[source];
+  Rows from = rows[source];
+  from.stride = strideOf(from);
   Value first = wideIndex(firstRow), channel = wideIndex(firstChannel);
   auto type = cast<VectorType>(tile.type);
   bool isMatrix = type.getRank() == 2;
@@ -152,12 +162,16 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
   Value to0 = placeIn(row0, column0);
   Value memoryRow0 = b.add(first, b.wide(row0)), memoryColumn0 = b.add(channel, b.wide(column0));
   Value there0 = sourceOf(memoryRow0, memoryColumn0);
+  Value toNext = b.mul(from.stride, oneColumn ? threads / perRow : 1);
   RowSpan span = rowsWithin(from, first, type.getDimSize(0)), all = span;
   if (from.haloBase)
     all = rowsWithin(from, first, type.getDimSize(0), /*withHalo=*/true);
   for (unsigned done = 0; done < units; done += threads) {
     Value unit = b.add(thread, done);
     Value active = units - done >= threads ? Value() : b.less(unit, units);
+    // From one of a thread's rows to its next, so that one multiple of the stride is needed.
+    if (done && oneColumn)
+      there0 = b.at(there0, from.element, toNext);
     b.onlyIf(active, [&] {
       Value to = to0, there = there0, row = row0, memoryColumn = memoryColumn0;
       if (done && oneColumn) {
@@ -165,7 +179,6 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
         to = b.at(to, b.getI8Type(),
                   ahead * (isSwizzled(tile.layout) ? kSwizzledPitch : tile.pitch));
         row = b.add(row0, ahead);
-        there = b.at(there, from.element, b.mul(from.stride, ahead));
       } else if (done) {
         row = b.div(unit, perRow);
         Value column = b.mul(b.rem(unit, perRow), count);
@@ -216,7 +229,7 @@ void TileEmitter::emitLoad(LoadOp op) {
 TileGrid TileEmitter::gridOf(const Rows &place, Value first, Value channel, VectorType type) {
   bool isMatrix = type.getRank() == 2;
   TileGrid grid{wideIndex(first),     place.length,
-                place.stride,         wideIndex(channel),
+                strideOf(place),      wideIndex(channel),
                 std::nullopt,         place.channels % 2 == 0 && isMultipleOf(channel, 2),
                 /*vectorIsRow=*/false};
   if (isMatrix && mayReachBeyond(channel, type.getDimSize(1), place.channels))

@@ -1,5 +1,6 @@
 //===- JoinVariants.cpp - the entries of a manifest and their variants ----===//
 #include "lowering/host/JoinVariants.h"
+#include "lowering/host/StridedInputs.h"
 #include "ejk/package_format.h"
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/STLExtras.h"
@@ -59,6 +60,8 @@ void ejk::addEntry(json::Array &entries, json::Object entry, bool isAlternative)
     if (known["name"] != entry["name"])
       continue;
     mergeAliases(known, entry);
+    keepRowStridesOf(*known.getArray("inputs"), *entry.getArray("inputs"));
+    keepRowStridesOf(*entry.getArray("inputs"), *known.getArray("inputs"));
     json::Array variants = std::move(*known.getArray("variants"));
     variants.push_back(std::move((*entry.getArray("variants"))[0]));
     // What callers see of an entry is the function's own description.
@@ -139,6 +142,7 @@ static void completeForward(json::Array &entries, json::Object &forward, bool is
     json::Value *needs = variant.get("needs");
     variant["needs"] = needs ? json::Value(json::Array{"and", *needs, room}) : room;
   }
+  keepRowStridesOf(*forward.getArray("inputs"), *own->getArray("inputs"));
   for (const json::Value &variant : *own->getArray("variants"))
     if (isBySteps(variant))
       forward.getArray("variants")->push_back(variant);

@@ -12,6 +12,7 @@
 #include "ejk/package_format.h"
 #include "lowering/Passes.h"
 #include "lowering/host/JoinVariants.h"
+#include "lowering/host/StridedInputs.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -182,15 +183,27 @@ private:
     return result;
   }
 
-  /// Whether a buffer is a pool, whose slots lie at a distance that the caller decides over.
-  static bool hasSlots(MemRefType type) { return !type.getLayout().isIdentity(); }
+  /// Whether the caller decides how far the rows of `arg` are apart.
+  bool hasRowStride(BlockArgument arg) {
+    return bool(program.getArgAttr(arg.getArgNumber(), kRowStrideAttr));
+  }
 
-  /// The pool whose slots lie `number` elements apart; null where that is another number.
-  static BlockArgument poolOfStride(Value number) {
+  /// Whether `arg` is a pool, whose slots lie at a distance that the caller decides over.
+  bool hasSlots(BlockArgument arg) {
+    return !cast<MemRefType>(arg.getType()).getLayout().isIdentity() && !hasRowStride(arg);
+  }
+
+  /// The argument that `number` is a stride of; null where that is another number.
+  static BlockArgument argumentOfStride(Value number) {
     if (auto cast = number.getDefiningOp<arith::IndexCastOp>())
       number = cast.getIn();
     auto metadata = number.getDefiningOp<memref::ExtractStridedMetadataOp>();
     return metadata ? dyn_cast<BlockArgument>(metadata.getSource()) : BlockArgument();
+  }
+
+  std::string rowStrideOf(BlockArgument arg) {
+    auto name = program.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kNameAttr);
+    return rowStrideSymbol(name.getValue());
   }
 
   FailureOr<json::Object> describe(BlockArgument arg) {
@@ -228,8 +241,10 @@ private:
       tensor["may_alias"] = alias.getInt();
     if (program.getArgAttr(i, kInPlaceAttr))
       tensor["in_place"] = true;
-    if (hasSlots(type))
+    if (hasSlots(arg))
       tensor["slots"] = true;
+    if (hasRowStride(arg))
+      tensor["row_stride"] = rowStrideOf(arg);
     return tensor;
   }
 
@@ -263,6 +278,8 @@ private:
     APInt constant;
     if (matchPattern(value, m_ConstantInt(&constant)))
       return json::Value(constant.getSExtValue());
+    if (BlockArgument arg = argumentOfStride(value))
+      return json::Value(rowStrideOf(arg));
     Operation *op = value.getDefiningOp();
     if (auto cast = dyn_cast_or_null<arith::IndexCastOp>(op))
       return expr(cast.getIn());
@@ -398,8 +415,9 @@ private:
     json::Array args;
     for (Value operand : launch.getKernelOperands()) {
       Value buffer = bufferOf(operand);
-      if (BlockArgument pool = buffer ? BlockArgument() : poolOfStride(operand)) {
-        args.push_back(json::Object{{"slot_stride", pool.getArgNumber()}});
+      BlockArgument strided = buffer ? BlockArgument() : argumentOfStride(operand);
+      if (strided && hasSlots(strided)) {
+        args.push_back(json::Object{{"slot_stride", strided.getArgNumber()}});
         continue;
       }
       if (!buffer) {
@@ -482,6 +500,7 @@ FailureOr<json::Object> ejk::writeManifest(ModuleOp module, StringRef arch, Stri
   completeForwards(entries, /*isPortable=*/llvm::isDigit(arch.back()));
   for (json::Value &value : entries) {
     json::Object &entry = *value.getAsObject();
+    replaceRowStrides(entry);
     unwrapSingle(entry);
     auto program = module.lookupSymbol<func::FuncOp>(*entry.getString("name"));
     if (failed(checkLoads(program, arch, imageKind, entry)))

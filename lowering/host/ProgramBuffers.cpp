@@ -3,6 +3,7 @@
 #include "dialect/ejk/AlternativeAttributes.h"
 #include "dialect/ejk/Names.h"
 #include "lowering/host/PrepareTensors.h"
+#include "lowering/kernels/RowStrides.h"
 #include "lowering/kernels/Views.h"
 #include "lowering/select/Conditions.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -27,15 +28,15 @@ static bool isPool(BlockArgument arg) {
   });
 }
 
-/// The type of a pool's buffer: a slot is dense, and slots lie at any distance.
-static MemRefType poolType(BlockArgument pool) {
-  MemRefType type = bufferType(pool);
+/// The type of a buffer that the caller decides over the first `free` strides of.
+static MemRefType stridedType(BlockArgument tensor, unsigned free) {
+  MemRefType type = bufferType(tensor);
   SmallVector<int64_t> strides(type.getRank(), 1);
   for (int64_t d = type.getRank() - 1; d-- > 0;)
     strides[d] = type.isDynamicDim(d + 1) || ShapedType::isDynamic(strides[d + 1])
                      ? ShapedType::kDynamic
                      : strides[d + 1] * type.getDimSize(d + 1);
-  strides[0] = ShapedType::kDynamic;
+  std::fill_n(strides.begin(), free, ShapedType::kDynamic);
   return MemRefType::get(type.getShape(), type.getElementType(),
                          StridedLayoutAttr::get(type.getContext(), 0, strides));
 }
@@ -48,7 +49,10 @@ LogicalResult ProgramBuffers::createProgram() {
       return function.emitError() << "argument '" << argumentName(function, arg.getArgNumber())
                                   << "' is " << arg.getType() << "; a compiled function takes "
                                   << kStorable;
-    types.push_back(isPool(arg) ? poolType(arg) : bufferType(arg));
+    // A pool's slots lie at any distance, and so do rows.
+    types.push_back(isPool(arg)         ? stridedType(arg, 1)
+                    : hasRowStride(arg) ? stridedType(arg, kRowDim + 1)
+                                        : bufferType(arg));
   }
   for (Value result : ret->getOperands())
     types.push_back(bufferType(result));
@@ -64,6 +68,8 @@ LogicalResult ProgramBuffers::createProgram() {
   b.setInsertionPointToStart(program.addEntryBlock());
   for (BlockArgument arg : function.getArguments()) {
     program.setArgAttrs(arg.getArgNumber(), function.getArgAttrDict(arg.getArgNumber()));
+    if (hasRowStride(arg))
+      program.setArgAttr(arg.getArgNumber(), kRowStrideAttr, b.getUnitAttr());
     buffers[arg] = program.getArgument(arg.getArgNumber());
     noteSizes(arg, buffers[arg]);
   }
@@ -127,14 +133,25 @@ FailureOr<Value> ProgramBuffers::hostSlotStride(Operation *op, Value pool) {
   Location loc = op->getLoc();
   if (auto arg = dyn_cast<BlockArgument>(pool); arg && isPool(arg))
     return memref::ExtractStridedMetadataOp::create(b, loc, buffers.lookup(arg)).getStrides()[0];
-  Value stride = index(1);
-  for (unsigned d = 1, e = cast<RankedTensorType>(pool.getType()).getRank(); d < e; ++d) {
-    FailureOr<Value> size = hostSize(op, pool, d);
+  return elementsFrom(op, pool, 1);
+}
+
+FailureOr<Value> ProgramBuffers::hostRowStride(Operation *op, Value tensor) {
+  if (hasRowStride(tensor))
+    return memref::ExtractStridedMetadataOp::create(b, op->getLoc(), buffers.lookup(tensor))
+        .getStrides()[kRowDim];
+  return elementsFrom(op, tensor, kRowDim + 1);
+}
+
+FailureOr<Value> ProgramBuffers::elementsFrom(Operation *op, Value tensor, unsigned first) {
+  Value elements = index(1);
+  for (unsigned d = first, e = cast<RankedTensorType>(tensor.getType()).getRank(); d < e; ++d) {
+    FailureOr<Value> size = hostSize(op, tensor, d);
     if (failed(size))
       return failure();
-    stride = arith::MulIOp::create(b, loc, stride, *size);
+    elements = arith::MulIOp::create(b, op->getLoc(), elements, *size);
   }
-  return stride;
+  return elements;
 }
 
 Value ProgramBuffers::memoryOf(Value tensor) {

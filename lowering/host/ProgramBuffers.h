@@ -25,10 +25,14 @@ protected:
   mlir::Value memoryOf(mlir::Value tensor);
   /// How many elements the slots of a pool are apart. A caller decides over that of an argument.
   llvm::FailureOr<mlir::Value> hostSlotStride(mlir::Operation *op, mlir::Value pool);
+  /// How many elements the rows of `tensor` are apart. A caller decides over that of an argument.
+  llvm::FailureOr<mlir::Value> hostRowStride(mlir::Operation *op, mlir::Value tensor);
   /// The buffer of `tensor` for `op`; allocated if it has none.
   llvm::FailureOr<mlir::Value> bufferOf(mlir::Operation *op, mlir::Value tensor);
 
 private:
+  /// The number of elements that the dimensions of `tensor` from `first` on have.
+  llvm::FailureOr<mlir::Value> elementsFrom(mlir::Operation *op, mlir::Value tensor, unsigned first);
   /// Lets a final state alias its initial state if nothing else reads that. This is safe for a K×V
   /// state, because the same thread reads and writes each element.
   void describeAlias(unsigned index, mlir::Value result);

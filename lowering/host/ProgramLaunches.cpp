@@ -1,5 +1,6 @@
 //===- ProgramLaunches.cpp - launches of kernels --------------------------===//
 #include "lowering/host/ProgramLaunches.h"
+#include "lowering/kernels/RowStrides.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
@@ -56,7 +57,10 @@ FailureOr<Value> ProgramLaunches::tensorMap(Operation *op, const KernelOperand &
       (d < tmaTile.rowDim ? matrices : blocks) =
           times(d < tmaTile.rowDim ? matrices : blocks, *size);
   }
-  Value width = times(blocks, index(perBlock));
+  FailureOr<Value> width = hasRowStride(operand.tensor) ? hostRowStride(op, operand.tensor)
+                                                        : times(blocks, index(perBlock));
+  if (failed(width))
+    return failure();
   int64_t dynamic = ShapedType::kDynamic;
   Attribute columns = b.getIndexAttr(perBlock), one = b.getIndexAttr(1);
   auto inBlocks =
@@ -65,7 +69,7 @@ FailureOr<Value> ProgramLaunches::tensorMap(Operation *op, const KernelOperand &
   Value whole = memref::ReinterpretCastOp::create(
       b, loc, inBlocks, buffer, OpFoldResult(b.getIndexAttr(0)),
       ArrayRef<OpFoldResult>{matrices, blocks, rows, columns},
-      ArrayRef<OpFoldResult>{times(rows, width), columns, width, one});
+      ArrayRef<OpFoldResult>{times(rows, *width), columns, *width, one});
   Value unranked = memref::CastOp::create(
       b, loc, UnrankedMemRefType::get(type.getElementType(), Attribute()), whole);
   int64_t shape[] = {1, tmaTile.blocks, tmaTile.rows, kSwizzledColumns};
@@ -96,6 +100,7 @@ LogicalResult ProgramLaunches::launch(Operation *op, const Kernel &kernel, Value
     FailureOr<Value> value =
         operand.number == Number::rowsOfSegments ? hostRowsOfSegments(op)
         : operand.number == Number::slotStride   ? hostSlotStride(op, operand.tensor)
+        : operand.number == Number::rowStride    ? hostRowStride(op, operand.tensor)
         : operand.dim                            ? hostSize(op, operand.tensor, *operand.dim)
                                                  : bufferOf(op, operand.tensor);
     if (failed(value))

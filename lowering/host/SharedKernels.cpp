@@ -2,6 +2,7 @@
 #include "lowering/host/SharedKernels.h"
 #include "dialect/ejk/Ejk.h"
 #include "lowering/kernels/GroupedStates.h"
+#include "lowering/kernels/RowStrides.h"
 #include "lowering/kernels/SameOps.h"
 #include "lowering/kernels/ShiftedRows.h"
 #include "llvm/ADT/StringExtras.h"
@@ -27,6 +28,13 @@ static SmallVector<std::string> sizesOf(Operation *op, SizeName sizeName) {
       sizes.push_back(sizeName(tensor, dim));
   }
   return sizes;
+}
+
+/// Whether a kernel made for `from` reads each tensor by the row stride that it has in `to`.
+static bool takesRowStrides(Operation *from, Operation *to) {
+  return llvm::all_of_zip(from->getOperands(), to->getOperands(), [](Value made, Value wanted) {
+    return hasRowStride(made) || !hasRowStride(wanted);
+  });
 }
 
 /// Whether a kernel made for sizes `made` takes `wanted`: what is a number is the same number, and
@@ -70,7 +78,7 @@ FailureOr<Kernel> SharedKernels::get(Operation *op, bool singleStep, SizeName si
   SmallVector<std::string> sizes = sizesOf(op, sizeName);
   for (const Made &made : all) {
     if (made.singleStep != singleStep || !takesSizes(made.sizes, sizes) ||
-        !computeTheSame(made.op, op))
+        !takesRowStrides(made.op, op) || !computeTheSame(made.op, op))
       continue;
     if (std::optional<Kernel> kernel = retarget(made.kernel, made.op, op)) {
       ++numShared;

@@ -7,7 +7,8 @@ using namespace ejk;
 
 gpu::GPUFuncOp ejk::makeElementKernel(KernelBuilder &b, Kernel &kernel, StringRef name) {
   auto types = llvm::map_to_vector(kernel.operands, [&](const KernelOperand &operand) -> Type {
-    return operand.dim ? Type(b.getI64Type()) : b.globalPtr();
+    bool isNumber = operand.dim || operand.number != KernelOperand::Number::none;
+    return isNumber ? Type(b.getI64Type()) : b.globalPtr();
   });
   auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());

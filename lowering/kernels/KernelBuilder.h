@@ -204,7 +204,7 @@ struct KernelOperand {
   };
   std::optional<TmaTile> tmaTile = {};
   /// Numbers that are no sizes of tensors.
-  enum class Number : unsigned char { none, rowsOfSegments, slotStride };
+  enum class Number : unsigned char { none, rowsOfSegments, slotStride, rowStride };
   Number number = Number::none;
 };
 

@@ -1,5 +1,7 @@
 //===- KernelSignature.cpp - the arguments of a scan's kernel -------------===//
 #include "lowering/kernels/KernelSignature.h"
+#include "lowering/kernels/RowStrides.h"
+#include "lowering/kernels/ShiftedRows.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -31,6 +33,19 @@ unsigned KernelSignature::addSlotStride(Value pool) {
   return numSizes++;
 }
 
+std::optional<unsigned> KernelSignature::addRowStride(Value tensor) {
+  if (!hasRowStride(tensor))
+    return std::nullopt;
+  auto [it, isNew] = rowStrides.try_emplace(tensor, numSizes);
+  if (isNew) {
+    KernelOperand &stride = kernel.operands.emplace_back();
+    stride.tensor = tensor;
+    stride.number = KernelOperand::Number::rowStride;
+    ++numSizes;
+  }
+  return it->second;
+}
+
 gpu::GPUFuncOp KernelSignature::makeFunction(KernelBuilder &b, StringRef name, Type other) const {
   SmallVector<Type> types(numTensors(), b.globalPtr());
   types.append(numSizes, b.getI64Type());
@@ -52,7 +67,7 @@ unsigned ScanSizes::prefixRank(Value parameter, Value arg) {
 
 ScanSizes ScanSizes::add(KernelSignature &signature, ScanOp scan) {
   Value first = scan.getSequences().front();
-  ScanSizes sizes{signature.addSize(first, 1), signature.addSize(first, 2), {}, {}};
+  ScanSizes sizes{signature.addSize(first, 1), signature.addSize(first, 2), {}, {}, {}};
   for (Value v : scan.getSequences())
     sizes.sequenceHeads.push_back(signature.addSize(v, 2));
   for (auto [parameter, arg] : llvm::zip(scan.getParameters(), scan.getParameterArgs())) {
@@ -62,5 +77,8 @@ ScanSizes ScanSizes::add(KernelSignature &signature, ScanOp scan) {
   }
   if (!scan.getQueries().empty())
     sizes.queryHeads = signature.addSize(scan.getQueries().front(), 2);
+  for (ValueRange rows : {ValueRange(scan.getSequences()), ValueRange(scan.getQueries())})
+    for (Value v : rows)
+      sizes.rowStrides.push_back(signature.addRowStride(loadedTensor(scan, v)));
   return sizes;
 }

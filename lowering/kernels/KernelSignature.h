@@ -25,6 +25,9 @@ public:
   unsigned addRowsOfSegments();
   /// Adds the stride between the slots of a pool as a size. Returns its index among the sizes.
   unsigned addSlotStride(mlir::Value pool);
+  /// Adds the stride between the rows of `tensor` as a size, which has 31 bits. Returns its index among
+  /// the sizes; nothing where its rows lie one behind the other.
+  std::optional<unsigned> addRowStride(mlir::Value tensor);
   unsigned numTensors() const { return readOnly.size(); }
 
   /// Creates the kernel's function. Arguments that were added after the sizes have type `other`.
@@ -36,6 +39,7 @@ private:
   SizeName sizeName;
   llvm::SmallVector<bool> readOnly;
   llvm::StringMap<unsigned> sizeNumbers;
+  llvm::DenseMap<mlir::Value, unsigned> rowStrides;
   unsigned numSizes = 0;
 };
 
@@ -45,6 +49,8 @@ struct ScanSizes {
   unsigned steps, heads;
   /// The heads of each sequence, and of each parameter that has one value per head.
   llvm::SmallVector<unsigned> sequenceHeads;
+  /// The row strides of the tensors that are loaded for the sequences, and then for the queries.
+  llvm::SmallVector<std::optional<unsigned>> rowStrides;
   llvm::SmallVector<std::optional<unsigned>> parameterHeads;
   /// The heads of queries, where there are any.
   std::optional<unsigned> queryHeads = {};

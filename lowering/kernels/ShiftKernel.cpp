@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/kernels/ShiftKernel.h"
 #include "lowering/kernels/ElementKernel.h"
+#include "lowering/kernels/RowStrides.h"
 #include "lowering/target/CostModel.h"
 
 using namespace mlir;
@@ -44,6 +45,8 @@ SmallVector<KernelOperand> RowCopies::operands() const {
   all.push_back({cuSeqlens ? cuSeqlens : rows, 0});
   for (unsigned dim = 1, rank = tensorType(rows).getRank(); dim < rank; ++dim)
     all.push_back({rows, dim});
+  if (hasRowStride(rows))
+    all.push_back({rows, std::nullopt, std::nullopt, KernelOperand::Number::rowStride});
   return all;
 }
 
@@ -66,6 +69,7 @@ RowCopies::Arguments RowCopies::take(KernelBuilder &b,
   given.rowSize = next(false);
   if (tensorType(rows).getRank() == 4)
     given.rowSize = b.mul(given.rowSize, next(false));
+  given.rowStride = hasRowStride(rows) ? next(false) : given.rowSize;
   return given;
 }
 
@@ -132,19 +136,20 @@ RowCopies::Source RowCopies::find(KernelBuilder &b, const Arguments &given, Valu
   auto isBelow = [&](Value row, Value end) -> Value {
     return b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, row, end);
   };
-  auto rowAt = [&](Value pointer, Value row) {
-    return b.at(pointer, element(), b.mul(row, given.rowSize));
+  auto rowAt = [&](Value pointer, Value row, Value stride) {
+    return b.at(pointer, element(), b.mul(row, stride));
   };
   Value inside = isBelow(position, length);
   Source source;
   if (!zeros)
-    source = {rowAt(given.rows, b.add(first, position)), inside};
+    source = {rowAt(given.rows, b.add(first, position), given.rowStride), inside};
   if (halo) {
     Value isBefore = b.less(position, 0);
     Value inHalo = b.make<arith::SelectOp>(isBefore, b.add(position, haloRows),
                                            b.sub(position, length));
     Value isInHalo = isBelow(inHalo, b.i64(haloRows));
-    Value address = rowAt(given.halo, b.add(b.mul(sequence, haloRows), inHalo));
+    Value address =
+        rowAt(given.halo, b.add(b.mul(sequence, haloRows), inHalo), given.rowSize);
     if (zeros) {
       Value outside = b.make<arith::XOrIOp>(inside, b.make<arith::ConstantOp>(b.getBoolAttr(true)));
       source = {address, b.both(isInHalo, outside)};

@@ -22,7 +22,7 @@ struct RowCopies {
   /// The kernel's arguments, in the order of `operands()`.
   struct Arguments {
     mlir::Value rows, halo, offsets, result;
-    mlir::Value batch, steps, sequences, rowSize; // i64
+    mlir::Value batch, steps, sequences, rowSize, rowStride; // i64
   };
   /// Takes them in order; `next` gives an argument: a pointer, or an i64.
   Arguments take(KernelBuilder &b, llvm::function_ref<mlir::Value(bool isPointer)> next) const;

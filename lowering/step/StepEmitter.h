@@ -34,6 +34,7 @@ private:
     /// Of rows of another step: which, and the head's part of the halo, if there is one.
     ShiftOp shift = {};
     Value haloPointer = {}, haloBase = {};
+    Value givenStride = {}; // the caller's, where it decides
   };
   /// A contiguous part of a state in memory that one thread has. `slots` are its elements in the
   /// thread's tile. If several threads have the part, only the `leader` stores it.
@@ -163,7 +164,7 @@ private:
   /// Of a kernel of one step: what it stores for later calls, and the memory of each.
   struct LastRows {
     LastRowsOp op;
-    Value heads = {}, rows = {}, halo = {}, result = {};
+    Value heads = {}, rows = {}, halo = {}, result = {}, stride = {};
   };
   llvm::SmallVector<LastRows> lastRows;
   llvm::SmallVector<Value> initialPointers, finalPointers, savedPointers, savePointers;

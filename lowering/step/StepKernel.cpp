@@ -107,6 +107,8 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   ScanSizes sizes = ScanSizes::add(signature, scan);
   SmallVector<unsigned> headsOfLastRows = llvm::map_to_vector(
       lastRows, [&](LastRows &last) { return signature.addSize(last.op.getRows(), 2); });
+  SmallVector<std::optional<unsigned>> stridesOfLastRows = llvm::map_to_vector(
+      lastRows, [&](LastRows &last) { return signature.addRowStride(last.op.getRows()); });
   pools.addSizes(signature);
   std::optional<unsigned> offsetsArgument;
   if (scan.getSegments() && scan.getCuSeqlens())
@@ -153,10 +155,12 @@ void StepEmitter::buildSignature(SizeName sizeName) {
     last.result = take();
   }
   auto size = [&](unsigned i) { return Value(function.getArgument(numPointers + i)); };
-  totalSteps = size(sizes.steps);
+  totalSteps = plan.singleStep ? b.i64(1) : size(sizes.steps);
   heads = size(sizes.heads);
-  for (auto [last, i] : llvm::zip(lastRows, headsOfLastRows))
-    last.heads = size(i);
+  for (auto [last, heads, stride] : llvm::zip(lastRows, headsOfLastRows, stridesOfLastRows)) {
+    last.heads = size(heads);
+    last.stride = stride ? size(*stride) : Value();
+  }
   pools.takeSizes(size);
   if (offsetsArgument)
     offsets = size(*offsetsArgument);
@@ -169,6 +173,9 @@ void StepEmitter::buildSignature(SizeName sizeName) {
     row.heads = queryHeads;
   for (auto [row, i] : llvm::zip(parameters, sizes.parameterHeads))
     row.heads = i ? size(*i) : Value();
+  for (auto [row, i] : llvm::zip(sequences, sizes.rowStrides))
+    if (i)
+      row.givenStride = b.wide(b.narrow(size(*i)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -242,7 +249,7 @@ void StepEmitter::locate() {
     RankedTensorType type = tensorType(tensor);
     int64_t channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
     row.element = type.getElementType();
-    row.stride = b.mul(row.heads, channels);
+    row.stride = row.givenStride ? row.givenStride : b.mul(row.heads, channels);
     Value column = b.mul(ofQuery ? b.wide(b.mul(head, group)) : ownHead(row.heads), channels);
     row.base = b.at(row.pointer, row.element, b.add(b.mul(firstRow, row.stride), column));
     if (row.haloPointer)

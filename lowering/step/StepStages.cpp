@@ -153,6 +153,12 @@ SmallVector<Value> StepEmitter::prefetch(Value firstStep) {
   for (const Domain &domain : plan.domains)
     for (unsigned index = 0; index < domain.unitsPerThread; ++index) {
       Unit unit = unitOf(domain, index);
+      if (plan.singleStep && unit.active) {
+        // All threads load, the others what the last one does: loads without a branch are issued
+        // together, before the first of their values is waited for.
+        Value last = b.i32(domain.length / domain.width - 1);
+        unit = {b.i32(0), b.mul(b.min(b.add(thread, index * plan.threads()), last), domain.width), Value()};
+      }
       Value step = b.add(firstStep, b.wide(unit.step));
       Value valid = b.both(unit.active, b.less(step, length));
       Value channel = unit.position;

@@ -194,18 +194,19 @@ void StepEmitter::storeLastRows() {
     b.onlyIf(isFirst, [&] {
       b.loop(thread, b.i32(rows * channels), plan.threads(), {}, [&](Value i, ValueRange) {
         Value number = b.wide(b.div(i, channels)), channel = b.add(column, b.wide(b.rem(i, channels)));
-        auto at = [&](Value base, Value row) {
+        auto at = [&](Value base, Value row, Value stride) {
           return b.at(base, element, b.add(b.mul(row, stride), channel));
         };
         Value isStep = b.equal(number, last.op.getReverse() ? 0 : rows - 1);
-        Value from = at(last.rows, b.wide(sequence)), exists = isStep;
+        Value from = at(last.rows, b.wide(sequence), last.stride ? last.stride : stride);
+        Value exists = isStep;
         if (last.halo) {
           Value inHalo = b.add(number, last.op.getReverse() ? -1 : 1);
-          from = b.make<arith::SelectOp>(isStep, from, at(last.halo, b.add(first, inHalo)));
+          from = b.make<arith::SelectOp>(isStep, from, at(last.halo, b.add(first, inHalo), stride));
           exists = Value();
         }
         b.store(b.loadIf(exists, element, [&] { return from; }),
-                at(last.result, b.add(first, number)));
+                at(last.result, b.add(first, number), stride));
         return SmallVector<Value>();
       });
     });

@@ -21,7 +21,7 @@ class _Device(ctypes.Structure):
 
 class _Form(ctypes.Structure):
     _fields_ = [("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16), ("rank", c_int32),
-                ("sizes", c_int64 * _RANK), ("alignment", c_int64), ("slots", c_int32),
+                ("sizes", c_int64 * _RANK), ("alignment", c_int64), ("slots", c_int32), ("rows", c_int32),
                 ("replaces", c_int32)]
 
 
@@ -35,7 +35,8 @@ def _form(tensor):
     sizes = [size if isinstance(size, int) else -1 for size in shape]
     code, bits = dtype_code(tensor["dtype"])
     return _Form(code, bits, 1, len(shape), (c_int64 * _RANK)(*sizes), tensor["align"],
-                 bool(tensor.get("slots")), tensor["may_alias"] if tensor.get("in_place") else -1)
+                 bool(tensor.get("slots")), bool(tensor.get("row_stride")),
+                 tensor["may_alias"] if tensor.get("in_place") else -1)
 
 
 def find(program, entry, device):
@@ -135,7 +136,7 @@ def _buffer(tensor):
     return Buffer(tensor.data, dtype_name(tensor.code, tensor.bits),
                   [tensor.shape[d] for d in range(tensor.ndim)],
                   device=(tensor.device_type, tensor.device_id),
-                  slot_stride=tensor.strides[0] if tensor.strides else None)
+                  strides=tensor.strides[:tensor.ndim] if tensor.strides else None)
 
 
 def explain_failure(table, error, entry, shapes):

@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import hashlib
+import itertools
 import math
 import os
 import pathlib
@@ -130,16 +131,16 @@ class _Table(ctypes.Structure):
 
 
 class Buffer:
-    """Memory that a call reads or writes: an address, an element type and a shape. It is compact, but
-    that the slots of a pool may be further apart, `slot_stride` elements."""
+    """Memory that a call reads or writes: an address, an element type and a shape. It is compact where it
+    has no `strides`, which are in elements; the slots of a pool may be further apart, and so may rows."""
 
-    __slots__ = ("address", "dtype", "shape", "owner", "device", "slot_stride")
+    __slots__ = ("address", "dtype", "shape", "owner", "device", "strides")
 
-    def __init__(self, address, dtype, shape, owner=None, device=(1, 0), slot_stride=None):
+    def __init__(self, address, dtype, shape, owner=None, device=(1, 0), strides=None):
         self.address, self.dtype, self.shape = address, dtype, tuple(shape)
         self.owner = owner  # keeps the memory alive
         self.device = device  # as in DLPack: (1, 0) is the host, (2, i) a CUDA device
-        self.slot_stride = slot_stride
+        self.strides = strides and tuple(strides)
 
     def bytes(self):
         size = BYTES[self.dtype]
@@ -147,12 +148,16 @@ class Buffer:
             size *= length
         return size
 
-    def slots(self):
-        """(address, bytes) of each part that is compact."""
-        if self.slot_stride is None or not self.shape[0]:
+    def parts(self):
+        """(address, bytes) of each part that is compact, in their order."""
+        size, dense = BYTES[self.dtype], len(self.shape)
+        if self.strides is None or not self.bytes():
             return [(self.address, self.bytes())]
-        each, apart = self.bytes() // self.shape[0], self.slot_stride * BYTES[self.dtype]
-        return [(self.address + slot * apart, each) for slot in range(self.shape[0])]
+        while dense and self.strides[dense - 1] == math.prod(self.shape[dense:]):
+            dense -= 1
+        each = size * math.prod(self.shape[dense:])
+        return [(self.address + size * sum(i * stride for i, stride in zip(index, self.strides)), each)
+                for index in itertools.product(*map(range, self.shape[:dense]))]
 
 
 def dl_tensors(buffers):
@@ -165,9 +170,8 @@ def dl_tensors(buffers):
         shapes.append((c_int64 * max(rank, 1))(*buffer.shape))
         code, bits = _DTYPES[buffer.dtype]
         strides = None
-        if buffer.slot_stride is not None:
-            compact = [math.prod(buffer.shape[d + 1:]) for d in range(rank)]
-            shapes.append((c_int64 * rank)(buffer.slot_stride, *compact[1:]))
+        if buffer.strides is not None:
+            shapes.append((c_int64 * rank)(*buffer.strides))
             strides = ctypes.cast(shapes[-1], POINTER(c_int64))
         tensors[i] = DLTensor(buffer.address, *buffer.device, rank, code, bits, 1,
                               ctypes.cast(shapes[-2 if strides else -1], POINTER(c_int64)), strides, 0)

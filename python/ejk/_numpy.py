@@ -102,7 +102,39 @@ def _pool_buffer(array, tensor, is_written):
     if is_written and not array.flags.writeable:
         raise TensorError(f"'{tensor['name']}' is written where it lies, and is read-only")
     return Buffer(_address(array), kind, shape, array,
-                  slot_stride=array.strides[0] // array.itemsize if len(array) > 1 else None)
+                  strides=_strides(array) if len(array) > 1 else None)
+
+
+def _strides(array):
+    return [stride // array.itemsize for stride in array.strides]
+
+
+def _has_rows(array, align):
+    """Whether the rows of an array, which are compact, are equally far apart, so that a kernel takes the
+    distance. A row is what the dimensions after the first two count."""
+    if array.ndim < 3 or not array.size:
+        return False
+    row = array.itemsize
+    for size, stride in zip(array.shape[:1:-1], array.strides[:1:-1]):
+        if size != 1 and stride != row:
+            return False
+        row *= size
+    sequences, steps = array.shape[:2]
+    stride = array.strides[1] if steps != 1 else array.strides[0] if sequences != 1 else row
+    read = array.itemsize * (array.shape[-1] if array.ndim > 3 else 1)
+    return (row <= stride < array.itemsize << 31 and stride % min(align, read & -read) == 0
+            and (sequences == 1 or array.strides[0] == steps * stride))
+
+
+def _input_buffer(array, kind, tensor):
+    """An array where it lies, or a copy that a kernel can read."""
+    align = tensor["align"]
+    if type(array) is np.ndarray and array.dtype.isnative and _address(array) % align == 0:
+        if array.flags.c_contiguous:
+            return _buffer(array, kind)
+        if "row_stride" in tensor and _has_rows(array, align):
+            return Buffer(_address(array), kind, array.shape, array, strides=_strides(array))
+    return _buffer(_aligned(array, align), kind)
 
 
 def run(entry, arrays, pools=()):
@@ -115,10 +147,7 @@ def run(entry, arrays, pools=()):
         if "slots" in tensor:
             inputs.append(_pool_buffer(array, tensor, number in written))
             continue
-        if not (type(array) is np.ndarray and array.flags.c_contiguous and array.dtype.isnative
-                and _address(array) % tensor["align"] == 0):
-            array = _aligned(array, tensor["align"])
-        inputs.append(_buffer(array, kind))
+        inputs.append(_input_buffer(array, kind, tensor))
     exact, results, outputs = "f64" in kinds, [], []
     shapes = entry.output_shapes(tuple([a.shape for a in given]))
     for number, (tensor, shape) in enumerate(zip(entry.outputs, shapes)):

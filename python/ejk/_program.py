@@ -134,14 +134,14 @@ class Entry:
         return self._launch(inputs, outputs, device, stream, allocate)
 
     def _interpret(self, inputs, outputs, exact):
-        inputs = [b if b.slot_stride is None else _compact(b) for b in inputs]
+        inputs = [b if b.strides is None else _compact(b) for b in inputs]
         results = compiler().interpret(self.program.text, self.name, inputs, exact,
                                        derivatives=self.order, wrt=self.wrt)
         for buffer, (name, dtype, shape, data) in zip(outputs, results):
             if buffer.dtype != dtype or len(data) != buffer.bytes():
                 raise EjkError(f"result '{name}' is {dtype} {list(shape)}, which was not expected")
             at = 0
-            for address, size in buffer.slots():
+            for address, size in buffer.parts():
                 ctypes.memmove(address, data[at:at + size], size)
                 at += size
 
@@ -157,7 +157,7 @@ class Entry:
     def _launch(self, inputs, outputs, device, stream, allocate):
         # Each thread has launches of its own, since one holds the addresses of a call.
         launches = self._launches.__dict__
-        key = (device, tuple([b.shape if b.slot_stride is None else (b.shape, b.slot_stride)
+        key = (device, tuple([b.shape if b.strides is None else (b.shape, b.strides)
                               for b in inputs]))
         launch = launches.get(key)
         if not launch:
@@ -169,11 +169,11 @@ class Entry:
         launch((*inputs, *outputs), workspace, stream)
 
 
-def _compact(pool):
-    """A copy of a pool, with its slots side by side."""
-    data = b"".join(ctypes.string_at(address, size) for address, size in pool.slots())
+def _compact(buffer):
+    """A copy of a buffer without gaps."""
+    data = b"".join(ctypes.string_at(address, size) for address, size in buffer.parts())
     memory = ctypes.create_string_buffer(data, max(len(data), 1))
-    return Buffer(ctypes.addressof(memory), pool.dtype, pool.shape, memory, pool.device)
+    return Buffer(ctypes.addressof(memory), buffer.dtype, buffer.shape, memory, buffer.device)
 
 
 def target_for(device):

@@ -197,8 +197,29 @@ void ejk::doors::run(const Entry &entry, const DLTensor *inputs, const DLTensor 
   check(ejk_launch(entry.executable, entry.index, &params));
 }
 
+/// Whether the rows of a tensor, which are compact, are equally far apart, as a kernel can read them.
+static bool hasUsableRows(const DLTensor &tensor, const TensorForm &form) {
+  int64_t row = 1, size = tensor.dtype.bits / 8;
+  for (int32_t d = tensor.ndim; d-- > 2;) {
+    if (tensor.shape[d] != 1 && tensor.strides[d] != row)
+      return false;
+    row *= tensor.shape[d];
+  }
+  int64_t sequences = tensor.shape[0], steps = tensor.shape[1];
+  // A dimension of one element is never stepped along.
+  int64_t stride = steps != 1 ? tensor.strides[1] : sequences != 1 ? tensor.strides[0] : row;
+  int64_t read = size * (tensor.ndim > 3 ? tensor.shape[tensor.ndim - 1] : 1);
+  return stride >= row && stride <= INT32_MAX && (sequences == 1 || tensor.strides[0] == steps * stride) &&
+         stride * size % std::min(form.alignment, read & -read) == 0;
+}
+
 bool ejk::doors::isUsable(const DLTensor &tensor, const TensorForm &form) {
-  int64_t expected = 1;
+  bool isAligned = reinterpret_cast<uintptr_t>(tensor.data) % uintptr_t(form.alignment) == 0;
+  int64_t expected = 1, elements = 1;
+  for (int32_t d = 0; d < tensor.ndim; ++d)
+    elements *= tensor.shape[d];
+  if (form.hasRows && tensor.strides && tensor.ndim > 2 && elements)
+    return isAligned && hasUsableRows(tensor, form);
   if (tensor.strides)
     for (int32_t d = tensor.ndim; d-- > 0;) {
       bool isSlots = d == 0 && form.hasSlots && tensor.strides[d] >= expected;
@@ -206,7 +227,7 @@ bool ejk::doors::isUsable(const DLTensor &tensor, const TensorForm &form) {
         return false;
       expected *= tensor.shape[d];
     }
-  return reinterpret_cast<uintptr_t>(tensor.data) % uintptr_t(form.alignment) == 0;
+  return isAligned;
 }
 
 const Entry *ejk::doors::findAtSite(int64_t site, DLDevice device,

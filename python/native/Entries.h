@@ -33,6 +33,7 @@ struct TensorForm {
   int64_t sizes[maxRank];
   int64_t alignment; // of its address, in bytes
   int32_t hasSlots;  // whether it is a pool, whose slots may be apart
+  int32_t hasRows;   // whether its rows, what the dimensions after the first two count, may be
   int32_t replaces;  // of an output: the input whose memory it is written to; -1 for none
 
   bool fits(const DLTensor &tensor) const;
@@ -72,7 +73,7 @@ void run(const Entry &entry, const DLTensor *inputs, const DLTensor *outputs, vo
          size_t workspaceBytes, void *stream, uint32_t maxThreads);
 
 /// Whether a tensor is compact, row by row, and at an address that the form allows. The slots of a
-/// pool may be apart.
+/// pool may be apart, and so may rows where the form says so.
 bool isUsable(const DLTensor &tensor, const TensorForm &form);
 
 /// The entry of a device that `fits` a call, among those that a place in a Python program has called

@@ -185,7 +185,7 @@ static void copyUnusable(const Entry &entry, DLTensor *inputs, size_t count, Ten
       EJK_CALL(aoti_torch_copy_, copy, handles[i], 0);
       inputs[i] = view(copy);
     }
-    if (!entry.inputs[i].hasSlots)
+    if (!entry.inputs[i].hasSlots && !entry.inputs[i].hasRows)
       inputs[i].strides = nullptr;
   }
 }

@@ -2,6 +2,7 @@
 
 #include "Operands.h"
 
+#include <algorithm>
 #include <cstdio>
 
 using namespace ejk;
@@ -40,6 +41,36 @@ static ejk_error *checkSlots(const char *kind, const TensorSpec &spec, const DLT
   return nullptr;
 }
 
+/// Checks the strides between rows, each of which is compact; finds how many `bytes` the tensor's
+/// memory has, from its first element to the end of its last.
+static ejk_error *checkRows(const char *kind, const TensorSpec &spec, const DLTensor &tensor,
+                            int64_t &bytes) {
+  int64_t stride = rowStride(tensor), row = elementsFrom(tensor, numRowDims);
+  int64_t size = dataTypeSize(spec.dtype), rows = tensor.shape[0] * tensor.shape[1], inBytes, all;
+  if (stride < row)
+    return fail(kind, spec,
+                "its rows are " + std::to_string(stride) + " elements apart, expected at least " +
+                    std::to_string(row) + ", the elements of a row");
+  if (__builtin_mul_overflow(stride, size, &inBytes) ||
+      __builtin_mul_overflow(stride, tensor.shape[1], &all) ||
+      __builtin_mul_overflow(inBytes, rows - 1, &bytes) ||
+      __builtin_add_overflow(bytes, row * size, &bytes))
+    return fail(kind, spec, "its size overflows 64 bits");
+  if (tensor.shape[0] != 1 && tensor.strides[0] != all)
+    return fail(kind, spec,
+                "the stride of dimension 0 is " + std::to_string(tensor.strides[0]) + ", expected " +
+                    std::to_string(all) + ": all rows must be equally far apart");
+  // Kernels read no more at once than the innermost of a row's dimensions allows.
+  bool isVector = size_t(tensor.ndim) > leastRowRank;
+  int64_t read = size * (isVector ? tensor.shape[tensor.ndim - 1] : 1);
+  int64_t align = std::min(spec.align, read & -read);
+  if (stride != row && inBytes % align != 0)
+    return fail(kind, spec,
+                "its rows are " + std::to_string(inBytes) + " bytes apart, expected a multiple of " +
+                    std::to_string(align));
+  return nullptr;
+}
+
 static ejk_error *checkBuffer(const char *kind, const TensorSpec &spec, const DLTensor &tensor,
                               Range &range) {
   int64_t elements = 1, bytes;
@@ -55,7 +86,8 @@ static ejk_error *checkBuffer(const char *kind, const TensorSpec &spec, const DL
 
   if (tensor.strides) {
     int64_t compact = 1;
-    for (int d = tensor.ndim - 1; d >= (spec.hasSlots ? 1 : 0); --d) {
+    int first = spec.rowStride >= 0 ? int(numRowDims) : spec.hasSlots ? 1 : 0;
+    for (int d = tensor.ndim - 1; d >= first; --d) {
       // A dimension of one element is never stepped along.
       if (tensor.shape[d] != 1 && tensor.strides[d] != compact)
         return fail(kind, spec,
@@ -67,6 +99,13 @@ static ejk_error *checkBuffer(const char *kind, const TensorSpec &spec, const DL
   }
   if (spec.hasSlots && tensor.strides)
     if (ejk_error *error = checkSlots(kind, spec, tensor, elements / tensor.shape[0], bytes))
+      return error;
+  if (spec.rowStride >= 0 && rowStride(tensor) > maxRowStride)
+    return fail(kind, spec,
+                "its rows are " + std::to_string(rowStride(tensor)) +
+                    " elements apart, expected at most " + std::to_string(maxRowStride));
+  if (spec.rowStride >= 0 && tensor.strides)
+    if (ejk_error *error = checkRows(kind, spec, tensor, bytes))
       return error;
   if (!tensor.data)
     return fail(kind, spec, "data is NULL");

@@ -56,14 +56,32 @@ inline int32_t deviceType(const DLTensor &tensor) {
   return type;
 }
 
+/// How many elements the dimensions from `first` on have.
+inline int64_t elementsFrom(const DLTensor &tensor, size_t first) {
+  uint64_t elements = 1; // checkBuffers refuses a tensor for which this overflows
+  for (size_t d = first; d < size_t(tensor.ndim); ++d)
+    elements *= uint64_t(tensor.shape[d]);
+  return int64_t(elements);
+}
+
 /// How many elements the slots of a pool are apart, which has a dimension at least.
 inline int64_t slotStride(const DLTensor &pool) {
   if (pool.strides)
     return pool.strides[0];
-  uint64_t elements = 1; // checkBuffers refuses a tensor for which this overflows
-  for (int d = 1; d < pool.ndim; ++d)
-    elements *= uint64_t(pool.shape[d]);
-  return int64_t(elements);
+  return elementsFrom(pool, 1);
+}
+
+/// The most elements that rows may be apart: kernels multiply by numbers of 32 bits.
+inline constexpr int64_t maxRowStride = INT32_MAX;
+
+/// How many elements the rows of a tensor are apart. A dimension of one element is never stepped
+/// along, so its stride says nothing.
+inline int64_t rowStride(const DLTensor &tensor) {
+  if (tensor.strides && elementsFrom(tensor, 0) != 0)
+    for (int d = int(numRowDims) - 1; d >= 0; --d)
+      if (tensor.shape[d] != 1)
+        return tensor.strides[d];
+  return elementsFrom(tensor, numRowDims);
 }
 
 /// Checks types and shapes of the inputs and the entry's constraints, and

@@ -105,6 +105,8 @@ struct Operand {
       }
       symbols.values[dim.symbol] = size;
     }
+    if (spec.rowStride >= 0)
+      symbols.values[spec.rowStride] = rowStride(*tensor);
     return nullptr;
   }
 

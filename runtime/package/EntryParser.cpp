@@ -122,6 +122,23 @@ void ManifestParser::bindingDim(const json &dim, int input, int position, Entry 
   entry.symbolSources.emplace_back(input, position);
 }
 
+// The symbol is a new one: nothing else decides it, and the input's rows nothing else.
+bool ManifestParser::rowStride(const json &object, const std::string &where, int input, Entry &entry,
+                               TensorSpec &spec) {
+  std::string symbol;
+  if (!name(object, "row_stride", where, symbol))
+    return false;
+  if (spec.dims.size() < leastRowRank || spec.hasSlots)
+    return fail(dot(where, "row_stride"), "has a tensor of three dimensions or more that is no pool");
+  if (entry.symbols.size() >= EJK_MAX_SYMBOLS || symbol.rfind(deviceFactPrefix, 0) == 0 ||
+      std::find(entry.symbols.begin(), entry.symbols.end(), symbol) != entry.symbols.end())
+    return fail(dot(where, "row_stride"), "expected a symbol that nothing else determines");
+  spec.rowStride = int(entry.symbols.size());
+  entry.symbols.push_back(std::move(symbol));
+  entry.symbolSources.emplace_back(input, -1);
+  return true;
+}
+
 bool ManifestParser::inputShapes(const json &inputs, const std::string &where, Entry &entry) {
   std::vector<const json *> shapes(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -132,6 +149,8 @@ bool ManifestParser::inputShapes(const json &inputs, const std::string &where, E
     spec.dims.resize(shapes[i]->size());
     for (size_t d = 0; d < spec.dims.size(); ++d)
       bindingDim((*shapes[i])[d], int(i), int(d), entry, spec.dims[d]);
+    if (inputs[i].contains("row_stride") && !rowStride(inputs[i], here, int(i), entry, spec))
+      return false;
     entry.inputs.push_back(std::move(spec));
     if (!unique(entry.inputs, here, "input"))
       return false;

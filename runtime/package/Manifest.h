@@ -64,6 +64,9 @@ struct TensorSpec {
   bool inPlace = false;
   /// Of a pool: the outermost dimension may have any stride that keeps its slots apart.
   bool hasSlots = false;
+  /// Inputs: the symbol that the stride between rows gives its value, or -1 where the tensor must be
+  /// compact. A row is what the dimensions after the first two count; rows may lie apart.
+  int rowStride = -1;
   /// "[B, T, H, 128]"
   std::string shapeText;
 };
@@ -129,11 +132,13 @@ inline constexpr std::string_view deviceFactNames[EJK_NUM_DEVICE_FACTS] = {
     "device.arch", "device.multiprocessors", "device.shared_bytes"};
 /// Symbols' names do not start so.
 inline constexpr std::string_view deviceFactPrefix = "device.";
+/// The dimensions of an input whose rows may lie apart that count rows, and the fewest in all.
+inline constexpr size_t numRowDims = 2, leastRowRank = 3;
 
 struct Entry {
   std::string name;
   std::vector<std::string> symbols;
-  /// Which input and which of its dimensions determines each symbol.
+  /// Which input and which of its dimensions determines each symbol; dimension -1 is its row stride.
   std::vector<std::pair<int, int>> symbolSources;
   std::vector<TensorSpec> inputs, outputs;
   std::vector<Constraint> constraints;

@@ -61,6 +61,8 @@ private:
   bool unique(const std::vector<TensorSpec> &specs, const std::string &where, const char *what);
   bool inputShapes(const json &inputs, const std::string &where, Entry &entry);
   void bindingDim(const json &dim, int input, int position, Entry &entry, Dim &result);
+  bool rowStride(const json &object, const std::string &where, int input, Entry &entry,
+                 TensorSpec &spec);
   bool output(const json &object, const std::string &where, Entry &entry);
 
   bool variants(const json &object, const std::string &where, const Manifest &manifest,

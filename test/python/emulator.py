@@ -76,7 +76,7 @@ class Device:
         kind, shape = _numpy.describe(array)
         dense = array.flags.c_contiguous
         return Buffer(array.ctypes.data, kind, shape, array, device=_DEVICE,
-                      slot_stride=None if dense else array.strides[0] // array.itemsize)
+                      strides=None if dense else [s // array.itemsize for s in array.strides])
 
 
 @contextlib.contextmanager

@@ -184,7 +184,7 @@ TEST(Manifest, ArgumentsOfAnEntryAreLimited) {
 TEST(Manifest, SymbolsOfAnEntryAreLimited) {
   json manifest = glaManifest();
   json &inputs = manifest["entries"][0]["inputs"];
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < EJK_MAX_SYMBOLS / 8; ++i) {
     json more = inputs[0];
     more["name"] = "x" + std::to_string(i);
     for (int d = 0; d < 8; ++d)

@@ -114,3 +114,33 @@ TEST(MergeManifests, AForwardOfAllArchitecturesIsTheirs) {
   json::Object merged = merge({{"sm_80", first}, {"sm_90a", second}});
   EXPECT_EQ(variants(entry(merged, "f_fwd")), "sm_80:2 sm_90a:4 ");
 }
+
+/// Of `x` [B, T, H, 64], with these fields beside, read by a kernel that takes its row stride, as one
+/// that was compiled for `arch` alone has it: the stride, or the size of a row.
+static std::string entryWithRows(const char *fields, const char *argument) {
+  return std::string("[{\"name\": \"f\", \"inputs\": [{\"name\": \"x\", \"shape\": [\"B\", \"T\", "
+                     "\"H\", 64]") +
+         fields + "}], \"outputs\": [], \"workspace\": 1, \"launches\": [{\"args\": [{\"i64\": " +
+         argument + "}]}]}]";
+}
+
+TEST(MergeManifests, RowsLieApartWhereAllArchitecturesTakeThemSo) {
+  auto arguments = [](const json::Object &merged) {
+    std::string text;
+    for (const json::Value &variant : *entry(merged, "f").getArray("variants"))
+      llvm::raw_string_ostream(text) << *variant.getAsObject()->get("launches");
+    return text;
+  };
+  const char *stride = ", \"row_stride\": \"row_stride.x\"";
+  std::string apart = entryWithRows(stride, "\"row_stride.x\""),
+              compact = entryWithRows("", "[\"*\", \"H\", 64]");
+  json::Object merged = merge({{"sm_80", apart.c_str()}, {"sm_90a", apart.c_str()}});
+  EXPECT_TRUE((*entry(merged, "f").getArray("inputs"))[0].getAsObject()->get("row_stride"));
+  EXPECT_EQ(arguments(merged), R"([{"args":[{"i64":"row_stride.x"}]}][{"args":[{"i64":"row_stride.x"}]}])");
+  for (bool isFirst : {true, false}) {
+    merged = merge({{"sm_80", (isFirst ? apart : compact).c_str()},
+                    {"sm_90a", (isFirst ? compact : apart).c_str()}});
+    EXPECT_FALSE((*entry(merged, "f").getArray("inputs"))[0].getAsObject()->get("row_stride"));
+    EXPECT_EQ(arguments(merged), R"([{"args":[{"i64":["*","H",64]}]}][{"args":[{"i64":["*","H",64]}]}])");
+  }
+}

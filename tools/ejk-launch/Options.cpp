@@ -37,6 +37,9 @@ Runs a kernel package on a GPU, or on the CPU, with no compiler.
                         for f16 and bf16 inputs; for f32 use 1e-5).
   --bench               Time the entry against the device's copy bandwidth.
   --in-place            Let outputs replace inputs where the entry allows it.
+  --row-gap=N           Place the rows of inputs that may lie apart N bytes apart,
+                        rounded up to a multiple of 16, as in a view of a wider
+                        tensor; the bytes between them are NaN.
   --prefer-ptx          Have the driver compile the PTX even if there is a binary.
   --device=N            The GPU to use, or 'cpu'. By default GPU 0 if the package
                         has code for it and there is one, else the CPU.
@@ -97,7 +100,8 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
     };
     static const char *const valued[] = {"--entry",    "--inputs", "--outputs",        "--expect",
                                          "--rtol",     "--random", "--seed",           "--device",
-                                         "--schedule", "--arch",   "--multiprocessors", "--gates"};
+                                         "--schedule", "--arch",   "--multiprocessors", "--gates",
+                                         "--row-gap"};
     bool known = false;
     for (const char *option : valued)
       known |= name == option;
@@ -134,6 +138,10 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
       return usage(name + " takes a natural number");
     } else if (name == "--seed") {
       options.seed = number;
+    } else if (name == "--row-gap") {
+      if (number > uint64_t(1) << 30)
+        return usage("--row-gap takes at most 1073741824 bytes");
+      options.rowGap = int64_t(number);
     } else if (name == "--multiprocessors") {
       options.multiprocessors = int64_t(number);
     } else {

@@ -32,6 +32,7 @@ struct LaunchOptions {
   bool bench = false;
   bool info = false;
   bool inPlace = false;
+  int64_t rowGap = -1;
   bool preferPtx = false;
   bool help = false, version = false;
 };

@@ -189,6 +189,7 @@ static int launch(const LaunchOptions &options, const std::string &bytes, const 
   RunOptions run;
   run.inPlace = options.inPlace;
   run.schedule = options.schedule;
+  run.rowGap = options.rowGap;
   if (options.explain) {
     Result<std::string> explained =
         (*session)->explain(**program, options.entry, *inputs, options.schedule);
@@ -217,6 +218,7 @@ static int launch(const LaunchOptions &options, const std::string &bytes, const 
     BenchOptions bench;
     bench.inPlace = options.inPlace;
     bench.schedule = options.schedule;
+    bench.rowGap = options.rowGap;
     Result<BenchResult> result = (*session)->bench(**program, options.entry, *inputs, bench);
     if (!result)
       return report(result.error());

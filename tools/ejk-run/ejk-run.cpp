@@ -105,6 +105,10 @@ static cl::opt<bool> explainChoice(
         "an H200 would take"));
 static cl::opt<bool> inPlace("in-place", cl::cat(category),
                              cl::desc("Let results replace the inputs they may, as decode does"));
+static cl::opt<int64_t> rowGap(
+    "row-gap", cl::init(-1), cl::cat(category), cl::value_desc("bytes"),
+    cl::desc("Place the rows of inputs that may lie apart as many bytes apart, rounded up to a multiple "
+             "of 16, as in a view of a wider tensor; the bytes between them are NaN"));
 
 static cl::opt<bool>
     vjp("vjp", cl::cat(category),
@@ -305,6 +309,7 @@ static int benchDevice(DeviceSession &session, const Program &program, const std
                        const std::vector<HostTensor> &inputs, size_t numGiven) {
   BenchOptions options;
   options.inPlace = inPlace;
+  options.rowGap = rowGap;
   auto time = [&](const std::string &entry) {
     return session.bench(program, entry, inputs, options);
   };
@@ -361,12 +366,15 @@ static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp funct
   Result<std::unique_ptr<Program>> program = session.load(*package);
   if (!program)
     return fail(program.error().message);
+  if (rowGap > int64_t(1) << 30)
+    return fail("--row-gap takes at most 1073741824 bytes");
   llvm::outs() << "device: " << session.deviceName() << ", " << session.architecture();
   if (!session.isCpu())
     llvm::outs() << ", from " << ((*program)->usesBinary() ? "the binary" : "PTX");
   llvm::outs() << "\n";
   RunOptions options;
   options.inPlace = inPlace;
+  options.rowGap = rowGap;
   size_t numGiven = inputs.size();
   // What also gives the states that the derivative takes.
   std::string forward;
@@ -375,7 +383,7 @@ static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp funct
       if (entry.forwardOf == primal)
         forward = entry.name;
   if (!forward.empty()) {
-    Result<std::vector<HostTensor>> results = session.run(**program, forward, inputs);
+    Result<std::vector<HostTensor>> results = session.run(**program, forward, inputs, options);
     if (!results)
       return fail(results.error().message);
     size_t own = module.lookupSymbol<func::FuncOp>(primal).getNumResults();
@@ -467,6 +475,8 @@ int main(int argc, char **argv) {
     if (failed(agree) || !*agree)
       return 1;
   }
+  if (device == DeviceKind::interpreter && rowGap >= 0)
+    return fail("--row-gap is of kernels: give --device cuda or cpu");
   if (device == DeviceKind::interpreter)
     return runInterpreter(*module, function, terms ? &*terms : nullptr, *inputs, "");
   GateTerms *ownTerms = terms ? &*terms : nullptr;

@@ -237,7 +237,7 @@ Result<BenchResult> DeviceSession::bench(const Program &program, const std::stri
   result.copyBandwidth = *copyBandwidth;
 
   Result<TensorSet> first =
-      TensorSet::create(*this, program, *index, inputs, options.inPlace, options.schedule);
+      TensorSet::create(*this, program, *index, inputs, options);
   if (!first)
     return first.error();
   std::vector<std::unique_ptr<TensorSet>> sets;

@@ -33,7 +33,9 @@ static std::string describeSizes(const Entry &entry, const std::vector<int64_t> 
   std::string text;
   for (size_t i = 0; i < (isCpu ? entry.symbols.size() : symbols.size()); ++i) {
     size_t fact = i - entry.symbols.size();
-    text += (i == 0 ? "" : ", ") +
+    if (i < entry.symbols.size() && entry.symbolSources[i].second < 0)
+      continue; // a stride is no size
+    text += (text.empty() ? "" : ", ") +
             (i < entry.symbols.size() ? entry.symbols[i] : std::string(deviceFactNames[fact])) +
             " = " + std::to_string(symbols[i]);
   }
@@ -109,6 +111,8 @@ Sizes ejk::sizesOf(const Entry &entry, const std::vector<HostTensor> &inputs) {
   Sizes sizes;
   for (size_t s = 0; s < entry.symbols.size(); ++s) {
     auto [input, position] = entry.symbolSources[s];
+    if (position < 0)
+      continue; // the stride between rows, which are compact
     const TensorSpec &spec = entry.inputs[size_t(input)];
     const Dim &dim = spec.dims[size_t(position)];
     const HostTensor *tensor = findTensor(inputs, spec.name);

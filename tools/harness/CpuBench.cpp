@@ -138,7 +138,7 @@ Result<BenchResult> DeviceSession::benchCpu(const Program &program, size_t entry
   result.copyBandwidth = measureCpuCopy(result.threads);
   result.repetitions = std::max(options.repetitions, 20);
   Result<TensorSet> set =
-      TensorSet::create(*this, program, entry, inputs, options.inPlace, options.schedule);
+      TensorSet::create(*this, program, entry, inputs, options);
   if (!set)
     return set.error();
   result.bytes = set->trafficBytes();

@@ -63,11 +63,12 @@ struct RunOptions {
   bool inPlace = false;
   /// The schedule to take; "" for the one that the launch chooses.
   std::string schedule = "";
+  /// Bytes between the rows of inputs whose rows may lie apart, rounded up to a multiple of 16; they
+  /// are 0xFF. -1 for rows one behind the other.
+  int64_t rowGap = -1;
 };
 
-struct BenchOptions {
-  bool inPlace = false;
-  std::string schedule = "";
+struct BenchOptions : RunOptions {
   /// The median of this many repetitions counts; at least 20.
   int repetitions = 20;
 };

@@ -70,7 +70,8 @@ Result<std::vector<int64_t>> ejk::symbolValues(const Entry &entry, const Sizes &
   std::string missing;
   for (const std::string &symbol : entry.symbols) {
     auto it = sizes.find(symbol);
-    if (it == sizes.end())
+    bool isStride = entry.symbolSources[symbols.size()].second < 0;
+    if (it == sizes.end() && !isStride)
       missing += (missing.empty() ? "" : ", ") + symbol;
     symbols.push_back(it == sizes.end() ? 0 : it->second);
   }
@@ -81,6 +82,19 @@ Result<std::vector<int64_t>> ejk::symbolValues(const Entry &entry, const Sizes &
     if (std::find(entry.symbols.begin(), entry.symbols.end(), name) == entry.symbols.end())
       return Error{ErrorCode::InvalidArgument,
                    "the entry '" + entry.name + "' has no symbol '" + name + "'"};
+  // Rows lie one behind the other where nothing else is given.
+  for (const TensorSpec &spec : entry.inputs) {
+    if (spec.rowStride < 0 || sizes.count(entry.symbols[size_t(spec.rowStride)]))
+      continue;
+    int64_t stride = 1, size = 0;
+    for (size_t d = numRowDims; d < spec.dims.size(); ++d) {
+      if (const char *why = spec.dims[d].expr.evaluate(symbols.data(), size))
+        return Error{ErrorCode::InvalidArgument, "input '" + spec.name + "': " + why};
+      if (__builtin_mul_overflow(stride, size, &stride))
+        return Error{ErrorCode::InvalidArgument, "input '" + spec.name + "': its size overflows"};
+    }
+    symbols[size_t(spec.rowStride)] = stride;
+  }
   return symbols;
 }
 

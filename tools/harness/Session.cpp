@@ -153,7 +153,7 @@ Result<std::vector<HostTensor>> DeviceSession::run(const Program &program, const
     if (scope.emplace(*driver, device.context); scope->status != cudaSuccess)
       return driver->error("cuCtxPushCurrent", scope->status);
   Result<TensorSet> set =
-      TensorSet::create(*this, program, *index, inputs, options.inPlace, options.schedule);
+      TensorSet::create(*this, program, *index, inputs, options);
   if (!set)
     return set.error();
   Error error = set->poison();

@@ -41,10 +41,31 @@ Error TensorSet::matchInputs(const std::vector<HostTensor> &given,
     input.view = {};
     // The given type, so that the runtime reports a wrong one.
     input.view.dtype = dlpackType(tensor->dtype);
+    moveRowsApart(input, *tensor);
     inputs.push_back(std::move(input));
     matched.push_back(tensor);
   }
   return success;
+}
+
+/// The bytes of a row, what the dimensions after the first two count.
+static int64_t rowBytes(const HostTensor &tensor) {
+  int64_t rows = tensor.shape[0] * tensor.shape[1];
+  return rows ? int64_t(tensor.data.size()) / rows : 0;
+}
+
+void TensorSet::moveRowsApart(Tensor &input, const HostTensor &given) {
+  constexpr int64_t align = 16;
+  int64_t size = dataTypeSize(given.dtype), rank = int64_t(given.shape.size());
+  if (rowGap < 0 || input.spec->rowStride < 0 || rank < int64_t(leastRowRank) || given.data.empty())
+    return;
+  int64_t row = rowBytes(given), apart = (row + rowGap + align - 1) / align * align;
+  input.strides.assign(size_t(rank), 1);
+  for (int64_t d = rank - 1; d-- > int64_t(numRowDims);)
+    input.strides[size_t(d)] = input.strides[size_t(d) + 1] * given.shape[size_t(d) + 1];
+  input.strides[1] = apart / size;
+  input.strides[0] = given.shape[1] * input.strides[1];
+  input.bytes = (given.shape[0] * given.shape[1] - 1) * apart + row;
 }
 
 void TensorSet::pointViews() {
@@ -59,6 +80,7 @@ void TensorSet::pointViews() {
         tensor.view.device = {kDLCUDA, session->device.ordinal};
       tensor.view.ndim = int(tensor.shape.size());
       tensor.view.shape = tensor.shape.data();
+      tensor.view.strides = tensor.strides.empty() ? nullptr : tensor.strides.data();
       views.push_back(&tensor.view);
     }
   };
@@ -122,7 +144,19 @@ Error TensorSet::upload(const std::vector<const HostTensor *> &matched) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].bytes == 0)
       continue;
-    Error error = session->upload(slab + uint64_t(inputs[i].offset), matched[i]->data.data(),
+    const HostTensor &given = *matched[i];
+    std::vector<unsigned char> apart;
+    if (!inputs[i].strides.empty()) {
+      apart.assign(size_t(inputs[i].bytes), poisonByte);
+      size_t row = size_t(rowBytes(given));
+      size_t stride = size_t(inputs[i].strides[1] * dataTypeSize(given.dtype));
+      for (size_t from = 0, to = 0; from < given.data.size(); from += row, to += stride)
+        std::copy_n(reinterpret_cast<const unsigned char *>(given.data.data()) + from, row,
+                    apart.data() + to);
+    }
+    Error error = session->upload(slab + uint64_t(inputs[i].offset),
+                                  apart.empty() ? static_cast<const void *>(given.data.data())
+                                                : apart.data(),
                                   size_t(inputs[i].bytes));
     if (!error.message.empty())
       return error;
@@ -148,14 +182,15 @@ Error TensorSet::checkOnHost(const std::vector<const HostTensor *> &matched) {
 
 Result<TensorSet> TensorSet::create(const DeviceSession &session, const Program &program,
                                     size_t entry, const std::vector<HostTensor> &given,
-                                    bool inPlace, const std::string &schedule) {
+                                    const RunOptions &options) {
   TensorSet set(session, program, entry);
-  set.schedule = schedule;
+  set.schedule = options.schedule;
+  set.rowGap = options.rowGap;
   std::vector<const HostTensor *> matched;
   Error error = set.matchInputs(given, matched);
   set.pointViews();
   if (error.message.empty())
-    error = set.describeOutputs(inPlace);
+    error = set.describeOutputs(options.inPlace);
   if (error.message.empty())
     error = set.allocate();
   if (error.message.empty())
@@ -285,7 +320,7 @@ Result<std::vector<HostTensor>> TensorSet::download() {
 int64_t TensorSet::trafficBytes() const {
   int64_t bytes = 0;
   for (const Tensor &tensor : inputs)
-    bytes += tensor.bytes;
+    bytes += *tensorBytes(tensor.spec->dtype, tensor.shape); // without what lies between rows
   for (const Tensor &tensor : outputs)
     bytes += tensor.bytes;
   return bytes;

@@ -13,8 +13,8 @@ class TensorSet {
 public:
   /// Matches the inputs by name, has the runtime check them, and allocates.
   static Result<TensorSet> create(const DeviceSession &session, const Program &program,
-                                  size_t entry, const std::vector<HostTensor> &inputs, bool inPlace,
-                                  const std::string &schedule = "");
+                                  size_t entry, const std::vector<HostTensor> &inputs,
+                                  const RunOptions &options);
   /// The same tensors with the same contents in memory of their own.
   static Result<TensorSet> copyOf(const TensorSet &other);
 
@@ -35,6 +35,8 @@ private:
   struct Tensor {
     const TensorSpec *spec;
     std::vector<int64_t> shape;
+    /// Empty for a tensor without gaps.
+    std::vector<int64_t> strides;
     int64_t bytes = 0;
     int64_t offset = 0;
     DLTensor view;
@@ -45,6 +47,8 @@ private:
       : session(&session), program(&program), entry(entry) {}
 
   Error matchInputs(const std::vector<HostTensor> &given, std::vector<const HostTensor *> &matched);
+  /// Places an input's rows apart, if they may be.
+  void moveRowsApart(Tensor &input, const HostTensor &given);
   Error describeOutputs(bool inPlace);
   Error allocate();
   Error upload(const std::vector<const HostTensor *> &matched);
@@ -61,6 +65,7 @@ private:
   int64_t workspaceOffset = 0;
   size_t workspaceBytes = 0;
   std::string schedule; ///< that is forced; "" for none
+  int64_t rowGap = -1;
   uint64_t slab = 0; ///< its address in the device's memory
   int64_t slabBytes = 0;
 };

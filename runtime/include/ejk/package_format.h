@@ -70,7 +70,7 @@ typedef struct ejk_package_header {
 /* Bounds that a reader enforces, so that a launch can live on the stack. */
 #define EJK_MAX_RANK 8
 #define EJK_MAX_TENSORS 64 /* inputs, and outputs, of one entry */
-#define EJK_MAX_SYMBOLS 64
+#define EJK_MAX_SYMBOLS 128 /* sizes, and the row strides of inputs */
 #define EJK_MAX_IMAGES 16
 #define EJK_MAX_VARIANTS 64   /* of one entry */
 #define EJK_MAX_WORKSPACES 256 /* of one variant, as are the next four */

@@ -288,8 +288,9 @@ typedef struct ejk_launch_params {
  * captured in a CUDA graph. Two launches at once must not share a workspace or
  * outputs. The calling thread's current context is left as it was.
  *
- * Tensors must be compact and row-major, in memory of the executable's device
- * (kDLCUDA), managed, or pinned. An output may not overlap an input, another
+ * Tensors must be compact and row-major, but that the slots of pools and the rows
+ * of inputs with a row stride may lie apart (docs/package-format.md). They are in
+ * memory of the executable's device (kDLCUDA), managed, or pinned. An output may not overlap an input, another
  * output or the workspace, except that one whose may_alias names an input may
  * be exactly that input's buffer.
  *

@@ -1,0 +1,27 @@
+//===- StridedInputs.h - inputs of entries whose rows lie apart ---*- C++ -*-===//
+//
+// A manifest names the stride between an input's rows by a symbol, which launches pass to kernels and
+// tensor maps. Where one variant of an entry needs the rows one behind the other, all have them so, and
+// the symbol becomes the size of a row.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_LOWERING_HOST_STRIDEDINPUTS_H
+#define EJK_LOWERING_HOST_STRIDEDINPUTS_H
+
+#include "llvm/Support/JSON.h"
+
+namespace ejk {
+
+/// The symbol of the stride between the rows of input `name`.
+std::string rowStrideSymbol(llvm::StringRef name);
+
+/// Leaves row strides to those of `inputs` alone that have one in `others`, too, the inputs of another
+/// variant. One of the lists may be longer.
+void keepRowStridesOf(llvm::json::Array &inputs, const llvm::json::Array &others);
+
+/// Replaces the row strides of inputs that have none, in all that the entry launches.
+void replaceRowStrides(llvm::json::Object &entry);
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_HOST_STRIDEDINPUTS_H
