@@ -12,6 +12,7 @@
 #include "ejk/package_format.h"
 #include "lowering/Passes.h"
 #include "lowering/host/JoinVariants.h"
+#include "lowering/host/ManifestSpelling.h"
 #include "lowering/host/StridedInputs.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -22,35 +23,10 @@
 #include "mlir/IR/Matchers.h"
 #include "passes/Passes.h"
 #include "runtime/package/Manifest.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace ejk;
 namespace json = llvm::json;
-
-/// "64", "T", "N+1" or "B*T/64+N", as the manifest's expressions spell them.
-static json::Value sizeExpr(StringRef spelling) {
-  int64_t number;
-  if (!spelling.getAsInteger(10, number))
-    return number;
-  // The operator that binds loosest comes first.
-  for (auto [sign, name] : {std::pair('+', "+"), std::pair('/', "floordiv"), std::pair('*', "*")})
-    if (auto [left, right] = spelling.rsplit(sign); !right.empty())
-      return json::Array{name, sizeExpr(left), sizeExpr(right)};
-  return spelling;
-}
-
-static StringRef dtypeOf(Type type) {
-  return llvm::TypeSwitch<Type, StringRef>(type)
-      .Case([](Float32Type) { return "f32"; })
-      .Case([](Float16Type) { return "f16"; })
-      .Case([](BFloat16Type) { return "bf16"; })
-      .Case([](Float64Type) { return "f64"; })
-      .Case([](IntegerType t) {
-        return t.getWidth() == 32 ? "i32" : t.getWidth() == 64 ? "i64" : "";
-      })
-      .Default([](Type) { return ""; });
-}
 
 /// The view that a tensor map describes.
 static memref::ReinterpretCastOp viewOf(nvgpu::TmaCreateDescriptorOp map) {
@@ -314,29 +290,6 @@ private:
     if (failed(a) || failed(b))
       return failure();
     return json::Value(json::Array{symbol, *a, *b});
-  }
-
-  /// Sizes are never negative, so that it does not matter whether signs are compared.
-  static StringRef comparison(arith::CmpIPredicate predicate) {
-    switch (predicate) {
-    case arith::CmpIPredicate::eq:
-      return "=";
-    case arith::CmpIPredicate::ne:
-      return "!=";
-    case arith::CmpIPredicate::slt:
-    case arith::CmpIPredicate::ult:
-      return "<";
-    case arith::CmpIPredicate::sle:
-    case arith::CmpIPredicate::ule:
-      return "<=";
-    case arith::CmpIPredicate::sgt:
-    case arith::CmpIPredicate::ugt:
-      return ">";
-    case arith::CmpIPredicate::sge:
-    case arith::CmpIPredicate::uge:
-      return ">=";
-    }
-    llvm_unreachable("unknown predicate");
   }
 
   LogicalResult visit(Operation &op) {

@@ -37,8 +37,8 @@
 // RUN: FileCheck %s --check-prefix=ANY < %t.info
 // ANY-LABEL: entry no_gate{{$}}
 // ANY:       input q: bf16 [B, T, H, 48],
-// ANY:       kernel no_gate_scan0_one: {{.*}}, T, H, Hkv)
-// ANY-NEXT:  kernel no_gate_scan0: {{.*}}, T, H, Hkv)
+// ANY:       kernel no_gate_scan0_one: {{.*}}, T, H, Hkv{{[a-z_., ]*}})
+// ANY-NEXT:  kernel no_gate_scan0: {{.*}}, T, H, Hkv{{[a-z_., ]*}})
 // ANY-NEXT:  entry
 
 // Trap 11: what is compiled follows from the function and the target alone, and

@@ -105,11 +105,10 @@ static cl::opt<bool> explainChoice(
         "an H200 would take"));
 static cl::opt<bool> inPlace("in-place", cl::cat(category),
                              cl::desc("Let results replace the inputs they may, as decode does"));
-static cl::opt<int64_t> rowGap(
-    "row-gap", cl::init(-1), cl::cat(category), cl::value_desc("bytes"),
-    cl::desc("Place the rows of inputs that may lie apart as many bytes apart, rounded up to a multiple "
-             "of 16, as in a view of a wider tensor; the bytes between them are NaN"));
-
+static cl::opt<unsigned>
+    rowGap("row-gap", cl::cat(category), cl::value_desc("bytes"),
+           cl::desc("Place the rows of inputs that may lie apart as many bytes apart, rounded up to a "
+                    "multiple of 16, as in a view of a wider tensor; the bytes between them are NaN"));
 static cl::opt<bool>
     vjp("vjp", cl::cat(category),
         cl::desc("Run the function's derivative instead: its inputs and a cotangent "
@@ -301,15 +300,15 @@ static int runInterpreter(ModuleOp module, func::FuncOp function, GateTerms *ter
   return status;
 }
 
+static RunOptions runOptions() { return {inPlace, "", rowGap.getNumOccurrences() ? rowGap : -1l}; }
+
 /// Times `name` and shows that. With `primal`, its forward saves for it, what inputs behind
 /// the first `numGiven` are: the time that this takes more than the function itself is the
 /// derivative's, too.
 static int benchDevice(DeviceSession &session, const Program &program, const std::string &name,
                        const std::string &primal, const std::string &forward,
                        const std::vector<HostTensor> &inputs, size_t numGiven) {
-  BenchOptions options;
-  options.inPlace = inPlace;
-  options.rowGap = rowGap;
+  BenchOptions options{runOptions()};
   auto time = [&](const std::string &entry) {
     return session.bench(program, entry, inputs, options);
   };
@@ -366,15 +365,10 @@ static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp funct
   Result<std::unique_ptr<Program>> program = session.load(*package);
   if (!program)
     return fail(program.error().message);
-  if (rowGap > int64_t(1) << 30)
-    return fail("--row-gap takes at most 1073741824 bytes");
   llvm::outs() << "device: " << session.deviceName() << ", " << session.architecture();
   if (!session.isCpu())
     llvm::outs() << ", from " << ((*program)->usesBinary() ? "the binary" : "PTX");
   llvm::outs() << "\n";
-  RunOptions options;
-  options.inPlace = inPlace;
-  options.rowGap = rowGap;
   size_t numGiven = inputs.size();
   // What also gives the states that the derivative takes.
   std::string forward;
@@ -383,7 +377,7 @@ static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp funct
       if (entry.forwardOf == primal)
         forward = entry.name;
   if (!forward.empty()) {
-    Result<std::vector<HostTensor>> results = session.run(**program, forward, inputs, options);
+    Result<std::vector<HostTensor>> results = session.run(**program, forward, inputs, runOptions());
     if (!results)
       return fail(results.error().message);
     size_t own = module.lookupSymbol<func::FuncOp>(primal).getNumResults();
@@ -397,7 +391,7 @@ static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp funct
       return fail(calls.explanation().error().message);
     llvm::outs() << *calls.explanation();
   }
-  Result<std::vector<HostTensor>> outputs = session.run(**program, name, inputs, options);
+  Result<std::vector<HostTensor>> outputs = session.run(**program, name, inputs, runOptions());
   if (!outputs)
     return fail(outputs.error().message);
   int status = finish(function, terms, inputs, *outputs);
@@ -475,7 +469,7 @@ int main(int argc, char **argv) {
     if (failed(agree) || !*agree)
       return 1;
   }
-  if (device == DeviceKind::interpreter && rowGap >= 0)
+  if (device == DeviceKind::interpreter && rowGap.getNumOccurrences())
     return fail("--row-gap is of kernels: give --device cuda or cpu");
   if (device == DeviceKind::interpreter)
     return runInterpreter(*module, function, terms ? &*terms : nullptr, *inputs, "");
