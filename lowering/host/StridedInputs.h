@@ -15,11 +15,12 @@ namespace ejk {
 /// The symbol of the stride between the rows of input `name`.
 std::string rowStrideSymbol(llvm::StringRef name);
 
-/// Leaves row strides to those of `inputs` alone that have one in `others`, too, the inputs of another
-/// variant. One of the lists may be longer.
+/// Removes the row stride of each input that has none in `others`, the inputs of another variant. One of
+/// the lists may be longer.
 void keepRowStridesOf(llvm::json::Array &inputs, const llvm::json::Array &others);
 
-/// Replaces the row strides of inputs that have none, in all that the entry launches.
+/// Replaces the symbols of row strides that were removed by the sizes of the inputs' rows, in all that the
+/// entry launches.
 void replaceRowStrides(llvm::json::Object &entry);
 
 } // namespace ejk

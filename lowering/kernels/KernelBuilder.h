@@ -87,6 +87,16 @@ public:
                     : make<mlir::arith::ExtUIOp>(type, a).getResult();
   }
 
+  /// `a`, an i32, such that LLVM knows nothing of it: what is computed from it stays in its loop, and takes
+  /// no register around it. Of GPUs alone.
+  Value opaque(Value a) {
+    return make<mlir::LLVM::InlineAsmOp>(mlir::TypeRange(getI32Type()), mlir::ValueRange(a),
+                                         "mov.b32 $0, $1;", "=r,r", /*has_side_effects=*/true,
+                                         /*is_align_stack=*/false, mlir::LLVM::TailCallKind::None,
+                                         mlir::LLVM::AsmDialectAttr(), mlir::ArrayAttr())
+        .getRes();
+  }
+
   // The block and its threads, as i32.
   Value threadId() {
     return make<mlir::arith::IndexCastOp>(getI32Type(),

@@ -67,7 +67,7 @@ unsigned ScanSizes::prefixRank(Value parameter, Value arg) {
 
 ScanSizes ScanSizes::add(KernelSignature &signature, ScanOp scan) {
   Value first = scan.getSequences().front();
-  ScanSizes sizes{signature.addSize(first, 1), signature.addSize(first, 2), {}, {}, {}};
+  ScanSizes sizes{signature.addSize(first, 1), signature.addSize(first, 2), {}, {}};
   for (Value v : scan.getSequences())
     sizes.sequenceHeads.push_back(signature.addSize(v, 2));
   for (auto [parameter, arg] : llvm::zip(scan.getParameters(), scan.getParameterArgs())) {

@@ -25,8 +25,8 @@ public:
   unsigned addRowsOfSegments();
   /// Adds the stride between the slots of a pool as a size. Returns its index among the sizes.
   unsigned addSlotStride(mlir::Value pool);
-  /// Adds the stride between the rows of `tensor` as a size, which has 31 bits. Returns its index among
-  /// the sizes; nothing where its rows lie one behind the other.
+  /// Adds the stride between the rows of `tensor` as a size, which has 31 bits. Returns its index
+  /// among the sizes; nothing where its rows lie one behind the other.
   std::optional<unsigned> addRowStride(mlir::Value tensor);
   unsigned numTensors() const { return readOnly.size(); }
 
@@ -49,11 +49,11 @@ struct ScanSizes {
   unsigned steps, heads;
   /// The heads of each sequence, and of each parameter that has one value per head.
   llvm::SmallVector<unsigned> sequenceHeads;
-  /// The row strides of the tensors that are loaded for the sequences, and then for the queries.
-  llvm::SmallVector<std::optional<unsigned>> rowStrides;
   llvm::SmallVector<std::optional<unsigned>> parameterHeads;
   /// The heads of queries, where there are any.
   std::optional<unsigned> queryHeads = {};
+  /// The row strides of the tensors that are loaded for the sequences, and then for the queries.
+  llvm::SmallVector<std::optional<unsigned>> rowStrides = {};
 
   /// Adds them to `signature`.
   static ScanSizes add(KernelSignature &signature, ScanOp scan);

@@ -34,7 +34,8 @@ private:
     /// Of rows of another step: which, and the head's part of the halo, if there is one.
     ShiftOp shift = {};
     Value haloPointer = {}, haloBase = {};
-    Value givenStride = {}; // the caller's, where it decides
+    /// The caller's stride as i32, where it decides, and the first column of the head's part of a row.
+    Value givenStride = {}, column = {};
   };
   /// A contiguous part of a state in memory that one thread has. `slots` are its elements in the
   /// thread's tile. If several threads have the part, only the `leader` stores it.
@@ -90,6 +91,7 @@ private:
   Value sharedBase();
   void clearPadding();
   void computeInvariants();
+  Value addressOf(const Row &row, const RowAddress &there, Value channel);
   llvm::SmallVector<Value> prefetch(Value firstStep);
   void commit(mlir::ValueRange rows, Value firstStep, Value stage);
   struct Unit {

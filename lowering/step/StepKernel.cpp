@@ -175,7 +175,7 @@ void StepEmitter::buildSignature(SizeName sizeName) {
     row.heads = i ? size(*i) : Value();
   for (auto [row, i] : llvm::zip(sequences, sizes.rowStrides))
     if (i)
-      row.givenStride = b.wide(b.narrow(size(*i)));
+      row.givenStride = b.narrow(size(*i));
 }
 
 //===----------------------------------------------------------------------===//
@@ -249,8 +249,9 @@ void StepEmitter::locate() {
     RankedTensorType type = tensorType(tensor);
     int64_t channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
     row.element = type.getElementType();
-    row.stride = row.givenStride ? row.givenStride : b.mul(row.heads, channels);
+    row.stride = row.givenStride ? b.wide(row.givenStride) : b.mul(row.heads, channels);
     Value column = b.mul(ofQuery ? b.wide(b.mul(head, group)) : ownHead(row.heads), channels);
+    row.column = column;
     row.base = b.at(row.pointer, row.element, b.add(b.mul(firstRow, row.stride), column));
     if (row.haloPointer)
       row.haloBase = b.at(row.haloPointer, row.element, column);

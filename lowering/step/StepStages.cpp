@@ -148,6 +148,23 @@ StepEmitter::Unit StepEmitter::unitOf(const Domain &domain, unsigned index) {
   return {b.div(unit, perStep), b.mul(b.rem(unit, perStep), domain.width), active};
 }
 
+/// The address of a row's element at `channel`; null for a row of one. In a loop over steps, that of a row
+/// by the caller's stride is computed anew: the row's number is the same for all tensors, an address of
+/// each would take registers of its own.
+Value StepEmitter::addressOf(const Row &row, const RowAddress &there, Value channel) {
+  Value base = there.base, number = there.row, stride = row.stride;
+  bool anew = row.givenStride && !plan.singleStep;
+  if (anew) {
+    base = row.pointer;
+    number = b.add(firstRow, number);
+    stride = b.wide(b.opaque(row.givenStride));
+  }
+  Value offset = b.mul(number, stride);
+  if (anew)
+    offset = b.add(offset, row.column);
+  return b.at(base, row.element, channel ? b.add(offset, channel) : offset);
+}
+
 SmallVector<Value> StepEmitter::prefetch(Value firstStep) {
   SmallVector<Value> rows;
   for (const Domain &domain : plan.domains)
@@ -157,7 +174,8 @@ SmallVector<Value> StepEmitter::prefetch(Value firstStep) {
         // All threads load, the others what the last one does: loads without a branch are issued
         // together, before the first of their values is waited for.
         Value last = b.i32(domain.length / domain.width - 1);
-        unit = {b.i32(0), b.mul(b.min(b.add(thread, index * plan.threads()), last), domain.width), Value()};
+        Value own = b.min(b.add(thread, index * plan.threads()), last);
+        unit = {b.i32(0), b.mul(own, domain.width), Value()};
       }
       Value step = b.add(firstStep, b.wide(unit.step));
       Value valid = b.both(unit.active, b.less(step, length));
@@ -176,11 +194,7 @@ SmallVector<Value> StepEmitter::prefetch(Value firstStep) {
         RowAddress there = findRow(row, memoryRow);
         rows.push_back(b.loadIf(b.both(valid, there.exists),
                                 KernelBuilder::withCount(row.element, vector ? domain.width : 1),
-                                [&] {
-                                  Value offset = b.mul(there.row, row.stride);
-                                  return b.at(there.base, row.element,
-                                              vector ? b.add(offset, b.wide(from)) : offset);
-                                }));
+                                [&] { return addressOf(row, there, vector ? b.wide(from) : Value()); }));
       }
     }
   return rows;

@@ -78,16 +78,23 @@ def _buffer(array, dtype):
     return Buffer(_address(array), dtype, array.shape, array)
 
 
+def _compact_bytes(array, first):
+    """The bytes of what the dimensions from `first` on count; None where these are not compact."""
+    compact = array.itemsize
+    for size, stride in zip(reversed(array.shape[first:]), reversed(array.strides[first:])):
+        if size != 1 and stride != compact:
+            return None
+        compact *= size
+    return compact
+
+
 def _is_in_place(array, align):
     """Whether an array can be a pool where it lies: its slots are dense, and may be apart."""
     if type(array) is not np.ndarray or not array.dtype.isnative or _address(array) % align:
         return False
-    compact = array.itemsize
-    for size, stride in zip(array.shape[:0:-1], array.strides[:0:-1]):
-        if size != 1 and stride != compact:
-            return False
-        compact *= size
-    return len(array) <= 1 or array.strides[0] >= compact and array.strides[0] % array.itemsize == 0
+    slot = _compact_bytes(array, 1)
+    return slot is not None and (
+        len(array) <= 1 or array.strides[0] >= slot and array.strides[0] % array.itemsize == 0)
 
 
 def _pool_buffer(array, tensor, is_written):
@@ -114,11 +121,9 @@ def _has_rows(array, align):
     distance. A row is what the dimensions after the first two count."""
     if array.ndim < 3 or not array.size:
         return False
-    row = array.itemsize
-    for size, stride in zip(array.shape[:1:-1], array.strides[:1:-1]):
-        if size != 1 and stride != row:
-            return False
-        row *= size
+    row = _compact_bytes(array, 2)
+    if row is None:
+        return False
     sequences, steps = array.shape[:2]
     stride = array.strides[1] if steps != 1 else array.strides[0] if sequences != 1 else row
     read = array.itemsize * (array.shape[-1] if array.ndim > 3 else 1)

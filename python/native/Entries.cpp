@@ -209,7 +209,8 @@ static bool hasUsableRows(const DLTensor &tensor, const TensorForm &form) {
   // A dimension of one element is never stepped along.
   int64_t stride = steps != 1 ? tensor.strides[1] : sequences != 1 ? tensor.strides[0] : row;
   int64_t read = size * (tensor.ndim > 3 ? tensor.shape[tensor.ndim - 1] : 1);
-  return stride >= row && stride <= INT32_MAX && (sequences == 1 || tensor.strides[0] == steps * stride) &&
+  return stride >= row && stride <= INT32_MAX &&
+         (sequences == 1 || tensor.strides[0] == steps * stride) &&
          stride * size % std::min(form.alignment, read & -read) == 0;
 }
 

@@ -3,7 +3,7 @@
 // Trap 6: query head h reads key and value head h / (H / Hkv). How far rows are apart is the caller's.
 // The gate and the output have all H.
 // CHECK-LABEL: gpu.func @shared_heads_scan0(
-// CHECK-SAME:    %[[Q:arg[0-9]+]]: !llvm.ptr<1> {{{[^}]*}}}, %[[K:arg[0-9]+]]: !llvm.ptr<1> {{{[^}]*}}}, %[[V:arg[0-9]+]]: !llvm.ptr<1> {{{[^}]*}}}, %[[G:arg[0-9]+]]: !llvm.ptr<1> {{{[^}]*}}}, %{{arg[0-9]+}}: !llvm.ptr<1>, %{{arg[0-9]+}}: i64, %[[H:arg[0-9]+]]: i64, %[[HKV:arg[0-9]+]]: i64
+// CHECK-SAME:    %[[Q:arg[0-9]+]]: !llvm.ptr<1> {{{[^}]*}}}, %[[K:arg[0-9]+]]: !llvm.ptr<1> {{{[^}]*}}}, %[[V:arg[0-9]+]]: !llvm.ptr<1> {{{[^}]*}}}, %[[G:arg[0-9]+]]: !llvm.ptr<1> {{{[^}]*}}}, %{{arg[0-9]+}}: !llvm.ptr<1>, %{{arg[0-9]+}}: i64, %[[H:arg[0-9]+]]: i64, %[[HKV:arg[0-9]+]]: i64, %[[QROW:arg[0-9]+]]: i64, %[[KROW:arg[0-9]+]]: i64, %[[VROW:arg[0-9]+]]: i64
 // CHECK-DAG:     %[[CK:.*]] = arith.constant 48 : i64
 // CHECK-DAG:     %[[CV:.*]] = arith.constant 60 : i64
 // CHECK-DAG:     %[[HEADS:.*]] = arith.trunci %[[H]] : i64 to i32
@@ -13,15 +13,24 @@
 // CHECK-DAG:     %[[KVHEAD:.*]] = arith.divui %[[HEAD]], %[[SHARE]] : i32
 // CHECK-DAG:     %[[WIDE:.*]] = arith.extui %[[HEAD]] : i32 to i64
 // CHECK-DAG:     %[[KVWIDE:.*]] = arith.extui %[[KVHEAD]] : i32 to i64
+// CHECK-DAG:     %[[QSTRIDE:.*]] = arith.trunci %[[QROW]] : i64 to i32
+// CHECK-DAG:     llvm.inline_asm has_side_effects "mov.b32 $0, $1;", "=r,r" %[[QSTRIDE]]
+// CHECK-DAG:     %[[KSTRIDE:.*]] = arith.trunci %[[KROW]] : i64 to i32
+// CHECK-DAG:     llvm.inline_asm has_side_effects "mov.b32 $0, $1;", "=r,r" %[[KSTRIDE]]
+// CHECK-DAG:     %[[VSTRIDE:.*]] = arith.trunci %[[VROW]] : i64 to i32
+// CHECK-DAG:     llvm.inline_asm has_side_effects "mov.b32 $0, $1;", "=r,r" %[[VSTRIDE]]
 // CHECK-DAG:     %[[QAT:.*]] = arith.muli %[[WIDE]], %[[CK]] : i64
 // CHECK-DAG:     %[[QFIRST:.*]] = arith.addi %{{.*}}, %[[QAT]] : i64
-// CHECK-DAG:     llvm.getelementptr %[[Q]][%[[QFIRST]]]
+// CHECK-DAG:     %[[QHERE:.*]] = arith.addi %[[QFIRST]], %{{.*}} : i64
+// CHECK-DAG:     llvm.getelementptr %[[Q]][%[[QHERE]]]
 // CHECK-DAG:     %[[KAT:.*]] = arith.muli %[[KVWIDE]], %[[CK]] : i64
 // CHECK-DAG:     %[[KFIRST:.*]] = arith.addi %{{.*}}, %[[KAT]] : i64
-// CHECK-DAG:     llvm.getelementptr %[[K]][%[[KFIRST]]]
+// CHECK-DAG:     %[[KHERE:.*]] = arith.addi %[[KFIRST]], %{{.*}} : i64
+// CHECK-DAG:     llvm.getelementptr %[[K]][%[[KHERE]]]
 // CHECK-DAG:     %[[VAT:.*]] = arith.muli %[[KVWIDE]], %[[CV]] : i64
 // CHECK-DAG:     %[[VFIRST:.*]] = arith.addi %{{.*}}, %[[VAT]] : i64
-// CHECK-DAG:     llvm.getelementptr %[[V]][%[[VFIRST]]]
+// CHECK-DAG:     %[[VHERE:.*]] = arith.addi %[[VFIRST]], %{{.*}} : i64
+// CHECK-DAG:     llvm.getelementptr %[[V]][%[[VHERE]]]
 // CHECK-DAG:     %[[GFIRST:.*]] = arith.addi %{{.*}}, %[[WIDE]] : i64
 // CHECK-DAG:     llvm.getelementptr %[[G]][%[[GFIRST]]]
 func.func @shared_heads(%q: tensor<?x2x?x48xbf16>, %k: tensor<?x2x?x48xbf16>,
