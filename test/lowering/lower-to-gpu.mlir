@@ -10,9 +10,9 @@
 // CHECK: gpu.func @decode_scan0(
 // CHECK-SAME: kernel attributes {known_block_size = array<i32: 64, 1, 1>, nvvm.maxnreg = 168 : i32}
 // CHECK-LABEL: func.func @decode(
-// CHECK-SAME: ejk.name = "q", ejk.operand = "q", ejk.shape = ["B", "T", "H", "64"]
-// CHECK-SAME: ejk.name = "k", ejk.operand = "k", ejk.shape = ["B", "T", "Hkv", "64"]
-// CHECK-SAME: ejk.name = "v", ejk.operand = "v", ejk.shape = ["B", "T", "Hkv", "32"]
+// CHECK-SAME: ejk.name = "q", ejk.operand = "q", ejk.row_stride, ejk.shape = ["B", "T", "H", "64"]
+// CHECK-SAME: ejk.name = "k", ejk.operand = "k", ejk.row_stride, ejk.shape = ["B", "T", "Hkv", "64"]
+// CHECK-SAME: ejk.name = "v", ejk.operand = "v", ejk.row_stride, ejk.shape = ["B", "T", "Hkv", "32"]
 // CHECK-SAME: ejk.name = "h0", ejk.operand = "h0", ejk.shape = ["B", "H", "64", "32"]
 // CHECK-SAME: memref<?x?x?x32xbf16>
 // CHECK-SAME: memref<?x?x64x32xf32> {ejk.may_alias = 3 : i64
