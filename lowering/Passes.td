@@ -404,4 +404,25 @@ def LegalizeKernelMath : Pass<"ejk-legalize-kernel-math", "::mlir::gpu::GPUModul
                            "::mlir::vector::VectorDialect"];
 }
 
+def HoldBf16AsBits : Pass<"ejk-hold-bf16-as-bits", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "bf16 values as integers, on CPUs that do not round to bf16";
+  let description = [{
+    Gives what is bf16 the type i16. Without instructions for bf16, LLVM carries such a value from one
+    block of a function to another in f32, and calls a library to round it again. Arithmetic of bf16
+    and conversions from and to f32 are integer ops by then (`arith-expand`), so that loads, stores,
+    constants and selects are left. Runs on the llvm dialect.
+
+    Before:
+    ```mlir
+    %0 = llvm.bitcast %bits : vector<8xi16> to vector<8xbf16>
+    llvm.store %0, %p : vector<8xbf16>, !llvm.ptr
+    ```
+    After:
+    ```mlir
+    %0 = llvm.bitcast %bits : vector<8xi16> to vector<8xi16>
+    llvm.store %0, %p : vector<8xi16>, !llvm.ptr
+    ```
+  }];
+}
+
 #endif // EJK_LOWERING_PASSES_TD

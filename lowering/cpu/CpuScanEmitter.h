@@ -50,7 +50,7 @@ private:
     Type element = {};
     /// Of rows of another step: which, and this head's part of the halo, if there is one.
     ShiftOp shift = {};
-    Value haloPointer = {}, haloBase = {};
+    Value haloPointer = {}, haloBase = {}, haloStride = {};
     Value givenStride = {}; // the caller's, where it decides
   };
   /// Values that are known where the builder stands; a scope sees those around it.

@@ -115,8 +115,10 @@ void CpuScanEmitter::locate() {
     row.stride = row.givenStride ? row.givenStride : b.mul(row.heads, channels);
     Value column = b.mul(ownHead(row.heads), channels);
     row.base = b.at(row.pointer, row.element, b.add(b.mul(firstRow, row.stride), column));
-    if (row.haloPointer)
+    if (row.haloPointer) {
       row.haloBase = b.at(row.haloPointer, row.element, column);
+      row.haloStride = b.mul(row.heads, channels);
+    }
   };
   for (auto [row, tensor] : llvm::zip(sequences, scan.getSequences()))
     place(row, tensor);

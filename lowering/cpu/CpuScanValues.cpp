@@ -139,12 +139,14 @@ Value CpuScanEmitter::loadArgument(BlockArgument value, const Channels &at) {
         ShiftedRow::of(b, row.shift, currentRow, currentRow, sequence, length);
     // Where there is no row, this step's is loaded and not used.
     Value otherwise = row.haloBase ? found.haloRow : currentRow;
-    Value there = b.make<arith::SelectOp>(found.inside, found.row, otherwise);
-    if (row.haloBase)
+    Value there = b.make<arith::SelectOp>(found.inside, found.row, otherwise), stride = row.stride;
+    if (row.haloBase) {
       base = b.make<arith::SelectOp>(found.inside, base, row.haloBase);
-    else
+      stride = b.make<arith::SelectOp>(found.inside, stride, row.haloStride);
+    } else {
       exists = found.inside;
-    offset = b.mul(there, row.stride);
+    }
+    offset = b.mul(there, stride);
   } else if (isSequence) {
     offset = b.mul(currentRow, row.stride);
   }

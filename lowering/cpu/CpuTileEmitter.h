@@ -43,7 +43,7 @@ private:
     /// Of rows of another step: how many steps earlier a row is than it is asked for, the halo, and
     /// where its row would be in the place of the sequence's row 0.
     int64_t shift = 0, haloRows = 0;
-    Value haloPointer = {}, haloBase = {};
+    Value haloPointer = {}, haloBase = {}, haloStride = {};
     Value givenStride = {}; // the caller's, where it decides
   };
   /// A block of a tile: `rows` rows from `row` on, of `vectors` registers of f32 from column `column`

@@ -128,8 +128,9 @@ void CpuTileEmitter::locate(Value item) {
       place = row.shift > 0 ? b.add(place, row.haloRows - row.shift)
                             : b.sub(b.sub(place, row.shift), length);
       Value inRow = b.mul(ownHead(row.heads), channels);
+      row.haloStride = b.mul(row.heads, channels);
       row.haloBase =
-          b.at(row.haloPointer, row.element, b.add(b.mul(place, row.stride), inRow));
+          b.at(row.haloPointer, row.element, b.add(b.mul(place, row.haloStride), inRow));
     }
   };
   for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))

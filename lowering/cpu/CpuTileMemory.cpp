@@ -37,20 +37,20 @@ void CpuTileEmitter::load(tile::LoadOp op) {
   };
   auto copyAll = [&] {
     auto none = [&](Value, Value) { return b.zero(type); };
-    auto from = [&](Value base) {
-      return [&, base](Value row, Value column) {
-        Value offset = b.add(b.mul(b.add(first, row), source.stride), column);
+    auto from = [&](Value base, Value stride) {
+      return [&, base, stride](Value row, Value column) {
+        Value offset = b.add(b.mul(b.add(first, row), stride), column);
         return b.loadLanes(type, b.at(base, source.element, offset));
       };
     };
     Value after = end;
     if (source.shift > 0 && source.haloBase)
-      copy(b.i64(0), begin, from(source.haloBase));
+      copy(b.i64(0), begin, from(source.haloBase, source.haloStride));
     else if (source.shift > 0)
       copy(b.i64(0), begin, none);
-    copy(begin, end, from(source.base));
+    copy(begin, end, from(source.base, source.stride));
     if (source.shift < 0 && source.haloBase)
-      copy(end, after = validRows(first, numRows), from(source.haloBase));
+      copy(end, after = validRows(first, numRows), from(source.haloBase, source.haloStride));
     copy(after, b.i64(numRows), none);
   };
   if (rank(tile) == 1)

@@ -223,6 +223,8 @@ void ejk::buildCPUToLLVMPipeline(OpPassManager &pm, bool roundBf16) {
   kernels.addPass(createSCFToControlFlowPass());
   kernels.addPass(createConvertToLLVMPass());
   kernels.addPass(createReconcileUnrealizedCastsPass());
+  if (!roundBf16)
+    kernels.addPass(createHoldBf16AsBits());
 }
 
 namespace {

@@ -78,8 +78,8 @@ private:
     int64_t channels = 1;
     TmaCoordinates tmaOrigin = {};
     /// Of rows of another step: the first one that the tensor has, of those before `length`. With a
-    /// halo, all `allRows` rows exist; the others are at their place from `haloBase` on.
-    Value begin = {}, allRows = {}, haloPointer = {}, haloBase = {};
+    /// halo, all `allRows` rows exist; the others are at their place from `haloBase` on, dense.
+    Value begin = {}, allRows = {}, haloPointer = {}, haloBase = {}, haloStride = {};
     Value givenStride = {}; // the caller's, where it decides, as i32
   };
   /// The state slots of this sequence and head. Slot i starts at `base + i·stride` elements; there

@@ -360,8 +360,9 @@ void TileEmitter::placeShifted(Rows &place, ShiftOp shift) {
   if (firstPosition)
     row = b.add(row, firstPosition);
   Value column = b.mul(ownHead(place.heads), place.channels);
+  place.haloStride = place.givenStride ? b.mul(place.heads, place.channels) : place.stride;
   place.haloBase =
-      b.at(place.haloPointer, place.element, b.add(b.mul(row, place.stride), column));
+      b.at(place.haloPointer, place.element, b.add(b.mul(row, place.haloStride), column));
 }
 
 void TileEmitter::placeSlots(Slots &place, Type type, bool saved) {

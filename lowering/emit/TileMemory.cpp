@@ -188,7 +188,7 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
       }
       Value valid = all.has(b, row);
       if (from.haloBase) {
-        Value inHalo = b.add(b.mul(b.add(first, b.wide(row)), from.stride), memoryColumn);
+        Value inHalo = b.add(b.mul(b.add(first, b.wide(row)), from.haloStride), memoryColumn);
         there = b.make<arith::SelectOp>(span.has(b, row), there,
                                         b.at(from.haloBase, from.element, inHalo));
       }
@@ -242,6 +242,7 @@ TileGrid TileEmitter::gridOf(const Rows &place, Value first, Value channel, Vect
     grid.rowLimit = place.allRows;
     grid.tensorBase = place.base;
     grid.haloBase = place.haloBase;
+    grid.haloStride = place.haloStride;
   }
   return grid;
 }
@@ -284,6 +285,12 @@ SmallVector<TileEmitter::RowRuns> TileEmitter::runsOf(Type type, LayoutAttr layo
                ? b.make<arith::SelectOp>(isInTensor(row), grid.tensorBase, grid.haloBase).getResult()
                : Value();
   };
+  auto offsetOf = [&](Value row, Value column) -> Value {
+    Value stride = grid.stride;
+    if (grid.haloBase && grid.haloStride != stride)
+      stride = b.make<arith::SelectOp>(isInTensor(row), stride, grid.haloStride);
+    return b.add(b.mul(row, stride), column);
+  };
   auto columnValid = [&](Value column) {
     return grid.columnLimit ? b.less(column, *grid.columnLimit) : Value();
   };
@@ -297,7 +304,7 @@ SmallVector<TileEmitter::RowRuns> TileEmitter::runsOf(Type type, LayoutAttr layo
       along = b.add(along, b.wide(number));
       valid = b.both(valid, b.both(rowValid(row), columnValid(column)));
       Run run{{i}, 0, Value()};
-      result.push_back({valid, b.add(b.mul(row, grid.stride), column), {run}, baseOf(row)});
+      result.push_back({valid, offsetOf(row, column), {run}, baseOf(row)});
     }
     return result;
   }
@@ -310,7 +317,7 @@ SmallVector<TileEmitter::RowRuns> TileEmitter::runsOf(Type type, LayoutAttr layo
       columnsValid.push_back(columnValid(b.add(column, f.rowOffset(i))));
     for (unsigned j = 0; j < 2 * f.columnTiles(); ++j) {
       Value row = b.add(firstRow, Fragments::columnOffset(j));
-      result.push_back({rowValid(row), b.add(b.mul(row, grid.stride), column), {}, baseOf(row)});
+      result.push_back({rowValid(row), offsetOf(row, column), {}, baseOf(row)});
       for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
         result.back().runs.push_back(
             {{f.index(i / 2, j / 2, 2 * (i % 2) + j % 2)}, f.rowOffset(i), columnsValid[i]});
@@ -322,7 +329,7 @@ SmallVector<TileEmitter::RowRuns> TileEmitter::runsOf(Type type, LayoutAttr layo
   for (unsigned m = 0; m < f.rowTiles(); ++m)
     for (unsigned half : {0, 1}) {
       Value row = b.add(b.add(grid.firstRow, firstOfThread), f.rowOffset(2 * m + half));
-      RowRuns runs{rowValid(row), b.add(b.mul(row, grid.stride), column), {}, baseOf(row)};
+      RowRuns runs{rowValid(row), offsetOf(row, column), {}, baseOf(row)};
       for (unsigned n = 0; n < f.columnTiles(); ++n)
         for (unsigned i = 0; i < 2; i += grid.paired ? 2 : 1) {
           unsigned slot = f.index(m, n, 2 * half + i);

@@ -263,7 +263,7 @@ void TileEmitter::copyRagged(const Copy &copy) {
            Value offset = b.add(start, b.add(b.mul(b.wide(row), from.stride), b.wide(column)));
            Value exists = all.has(b, row), there = b.at(from.pointer, from.element, offset);
            if (from.haloBase) {
-             Value inHalo = b.add(b.mul(b.add(first, b.wide(row)), from.stride),
+             Value inHalo = b.add(b.mul(b.add(first, b.wide(row)), from.haloStride),
                                   b.wide(b.add(narrowIndex(copy.channel), column)));
              there = b.make<arith::SelectOp>(span.has(b, row), there,
                                              b.at(from.haloBase, from.element, inHalo));

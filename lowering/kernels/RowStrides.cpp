@@ -22,8 +22,7 @@ static bool readsByRow(OpOperand &use) {
         return isAmong(use, scan.getSequences()) || isAmong(use, scan.getQueries());
       })
       .Case([&](tile::ProgramOp program) { return isAmong(use, program.getSequences()); })
-      // A kernel that loads shifted rows itself finds those of the halo by the same stride.
-      .Case([&](ShiftOp shift) { return &use == &shift.getRowsMutable() && !shift.getHalo(); })
+      .Case([&](ShiftOp shift) { return &use == &shift.getRowsMutable(); })
       .Case([&](LastRowsOp last) { return &use == &last.getRowsMutable(); })
       .Case([&](tile::ChooseOp choose) { return &use == &choose.getRowsMutable(); })
       .Case<SumHeadsOp, RepeatHeadsOp, FirstHeadsOp, CombineSegmentsOp>(

@@ -167,7 +167,7 @@ RowTile RowEmitter::loadRow(unsigned sequence, int64_t place, bool careful) {
     Value past = b.sub(there, by > 0 ? least : b.add(most, 1));
     Value inHalo = b.min(b.max(by > 0 ? b.add(past, rows) : past, b.i32(0)), b.i32(rows - 1));
     Value haloRow = b.add(b.mul(b.wide(e.sequence), rows), b.wide(inHalo));
-    outside = b.at(row.haloBase, row.element, b.mul(haloRow, row.stride));
+    outside = b.at(row.haloBase, row.element, b.mul(haloRow, row.haloStride));
   }
   tile = load(b.make<arith::SelectOp>(inside, here, outside), row.element, isVector);
   if (!row.haloBase)

@@ -33,7 +33,7 @@ private:
     Type element = {};
     /// Of rows of another step: which, and the head's part of the halo, if there is one.
     ShiftOp shift = {};
-    Value haloPointer = {}, haloBase = {};
+    Value haloPointer = {}, haloBase = {}, haloStride = {};
     /// The caller's stride as i32, where it decides, and the first column of the head's part of a row.
     Value givenStride = {}, column = {};
   };
@@ -50,9 +50,10 @@ private:
   void locate();
   Value rowOfStep(Value step);
   /// Where the step with row `memoryRow` finds its row of a sequence: row `row` from `base` on.
-  /// `exists` is null where it is certain that there is one.
+  /// `exists` is null where it is certain that there is one. Where the halo's rows have another
+  /// stride, it is row `haloRow` of the halo unless it is `inside` the tensor.
   struct RowAddress {
-    Value base, row, exists;
+    Value base, row, exists, inside = {}, haloRow = {};
   };
   RowAddress findRow(const Row &row, Value memoryRow);
   void storeLastRows();

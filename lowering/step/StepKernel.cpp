@@ -253,8 +253,10 @@ void StepEmitter::locate() {
     Value column = b.mul(ofQuery ? b.wide(b.mul(head, group)) : ownHead(row.heads), channels);
     row.column = column;
     row.base = b.at(row.pointer, row.element, b.add(b.mul(firstRow, row.stride), column));
-    if (row.haloPointer)
+    if (row.haloPointer) {
       row.haloBase = b.at(row.haloPointer, row.element, column);
+      row.haloStride = b.mul(row.heads, channels);
+    }
   };
   unsigned numSequences = scan.getSequences().size();
   for (auto [i, row] : llvm::enumerate(sequences))
@@ -303,6 +305,8 @@ StepEmitter::RowAddress StepEmitter::findRow(const Row &row, Value memoryRow) {
                                     b.wide(sequence), sequenceLength);
   if (!row.haloBase)
     return {row.base, found.row, found.inside};
+  if (row.givenStride)
+    return {row.base, found.row, Value(), found.inside, found.haloRow};
   return {b.make<arith::SelectOp>(found.inside, row.base, row.haloBase),
           b.make<arith::SelectOp>(found.inside, found.row, found.haloRow), Value()};
 }

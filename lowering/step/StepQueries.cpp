@@ -40,13 +40,14 @@ SmallVector<Value> StepEmitter::loadQueryRows(Value row, Value query) {
         loaded.push_back(
             b.loadIf(b.both(valid, there.exists),
                      KernelBuilder::withCount(from.element, vector ? domain.width : 1), [&] {
-                       Value offset = b.mul(there.row, from.stride);
-                       if (ofQuery)
-                         offset = b.add(offset, b.mul(b.wide(query), type ? type.getNumElements() : 1));
+                       Value inRow;
                        if (vector)
-                         offset = b.add(offset, b.wide(source.rotated ? rotated(domain.layout, channel)
-                                                                      : channel));
-                       return b.at(there.base, from.element, offset);
+                         inRow = b.wide(source.rotated ? rotated(domain.layout, channel) : channel);
+                       if (ofQuery) {
+                         Value own = b.mul(b.wide(query), type ? type.getNumElements() : 1);
+                         inRow = inRow ? b.add(own, inRow) : own;
+                       }
+                       return addressOf(from, there, inRow);
                      }));
       }
     });

@@ -148,8 +148,8 @@ StepEmitter::Unit StepEmitter::unitOf(const Domain &domain, unsigned index) {
   return {b.div(unit, perStep), b.mul(b.rem(unit, perStep), domain.width), active};
 }
 
-/// The address of a row's element at `channel`; null for a row of one. In a loop over steps, that of a row
-/// by the caller's stride is computed anew: the row's number is the same for all tensors, an address of
+/// The address of a row's element at `channel`, or of its first. In a loop over steps, that of a row by
+/// the caller's stride is computed anew: the row's number is the same for all tensors, an address of
 /// each would take registers of its own.
 Value StepEmitter::addressOf(const Row &row, const RowAddress &there, Value channel) {
   Value base = there.base, number = there.row, stride = row.stride;
@@ -162,7 +162,13 @@ Value StepEmitter::addressOf(const Row &row, const RowAddress &there, Value chan
   Value offset = b.mul(number, stride);
   if (anew)
     offset = b.add(offset, row.column);
-  return b.at(base, row.element, channel ? b.add(offset, channel) : offset);
+  auto at = [&](Value base, Value offset) {
+    return b.at(base, row.element, channel ? b.add(offset, channel) : offset);
+  };
+  if (!there.haloRow)
+    return at(base, offset);
+  return b.make<arith::SelectOp>(there.inside, at(base, offset),
+                                 at(row.haloBase, b.mul(there.haloRow, row.haloStride)));
 }
 
 SmallVector<Value> StepEmitter::prefetch(Value firstStep) {

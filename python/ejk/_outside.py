@@ -69,6 +69,13 @@ def wide(x):
     return x.float() if _is_torch(x) else x.astype("float32")
 
 
+def transposed(x):
+    """`x` with its axes in the other order, in memory too."""
+    if _is_torch(x):
+        return x.mT.contiguous()
+    return x.T if _arrays.door_of(x).__name__ == "ejk._jax" else _library(x).ascontiguousarray(x.T)
+
+
 def ones_like(x, shape):
     """Ones of `x`'s type, on its device."""
     on = {"device": x.device} if _is_torch(x) else {}

@@ -2,7 +2,7 @@
 
 from . import _functions as f
 from ._errors import TensorError
-from ._outside import of_shape
+from ._outside import of_shape, transposed
 from ._recurrence import Recurrence
 
 TAPS = 4  # of a convolution, at most
@@ -56,12 +56,13 @@ def taps_of(weight, bias, sizes, names="q, k and v"):
     if weight.shape[0] != total or len(weight.shape) not in (2, 3):
         raise TensorError(f"'conv_weight' must be [{total}, 1, W] or [{total}, W], as {names} have "
                           f"{total} channels, but is {list(weight.shape)}")
-    weight, bias = weight.reshape(total, width), of_shape("conv_bias", bias, (total,))
+    # One copy, of which each tap is a dense part.
+    weight, bias = transposed(weight.reshape(total, width)), of_shape("conv_bias", bias, (total,))
     taps, biases, first = [], [], 0
     for heads, channels in sizes:
         end = first + heads * channels
         taps += [None] * (TAPS - width)
-        taps += [weight[first:end, i].reshape(heads, channels) for i in range(width)]
+        taps += [weight[i, first:end].reshape(heads, channels) for i in range(width)]
         biases.append(None if bias is None else bias[first:end].reshape(heads, channels))
         first = end
     return width, taps, biases

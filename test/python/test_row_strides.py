@@ -128,6 +128,22 @@ class Torch(unittest.TestCase):
                     self.assertTrue(torch.equal(call(), want))
                     self.assertEqual(self.copies(call), [])
 
+    def test_a_layers_token_copies_its_taps_alone(self):
+        total = H * (2 * K + V)
+        draw = lambda *shape: torch.randn(*shape, generator=torch.Generator().manual_seed(7))  # noqa: E731
+        rest = [draw(total, 1, 4), draw(H), draw(H), draw(V)]
+        before = [draw(3, 3, H, C) for C in (K, K, V)]
+        for steps in 1, 5:
+            _, (q, k, v, *gates) = self.rows(8, 3, steps, torch.float32)
+            z = draw(3, steps, H, V)
+            call = lambda q, k, v: ejk.ops.gated_delta_net(  # noqa: E731
+                q, k, v, z, *gates, *rest, conv_state=before, output_conv_state=True)  # noqa: B023
+            with self.subTest(steps=steps), torch.no_grad():
+                want = call(q.contiguous(), k.contiguous(), v.contiguous())
+                for found, wanted in zip((*call(q, k, v)[:2], *call(q, k, v)[2]), (*want[:2], *want[2])):
+                    self.assertTrue(torch.equal(found, wanted))
+                self.assertEqual(self.copies(lambda: call(q, k, v)).count("aten::copy_"), 1)  # noqa: B023
+
     def test_gradients(self):
         for dtype in torch.float32, torch.bfloat16:
             projection, views = self.rows(5, 2, 70, dtype)

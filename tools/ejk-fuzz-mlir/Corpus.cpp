@@ -71,6 +71,7 @@ static constexpr const char *kCommon[] = {
     "ejk-split-over-time",
     "ejk-separate-kernels",
     "gpu.module(ejk-legalize-kernel-math)",
+    "gpu.module(ejk-hold-bf16-as-bits)",
     "func.func(ejk-fuse-elementwise)",
     "canonicalize",
     "cse",

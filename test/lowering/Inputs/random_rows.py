@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Random functions of rows, on the emulator, against the f64 interpreter.
+"""Random functions of rows, on the emulator or a CPU, against the f64 interpreter.
 
-    random_rows.py BIN EMULATOR FOLDER --seed N --cases N
+    random_rows.py BIN EMULATOR FOLDER --seed N --cases N [--device cpu]
 
 A function has one to three sequences, some of them shifted, with given rows beyond their ends, packed or
-not, in either direction; weights; sums and maxima over channels; sigmoids and norms; and sums over rows,
-which gradients of weights are. Exit status 1 where a result is past its tolerance; the function's file
-is then kept in FOLDER.
+not, in either direction, in half of the cases with rows that lie apart; weights; sums and maxima over
+channels; sigmoids and norms; and sums over rows, which gradients of weights are. Exit status 1 where a
+result is past its tolerance; the function's file is then kept in FOLDER.
 """
 import argparse
 import os
@@ -143,13 +143,13 @@ class Function:
         return f"func.func @f({', '.join(self.arguments)}) -> ({', '.join(types)}) {{\n  {body}\n}}\n"
 
 
-def run(options, file, sizes, derivative):
+def run(options, file, sizes, how):
     """Runs the function; sizes that it names itself are numbers of heads, sequences or batches."""
     environment = dict(os.environ, EJK_CUDA_DRIVER=options.emulator)
     while True:
         text = ",".join(f"{name}={size}" for name, size in sizes.items())
-        done = subprocess.run([options.bin + "/ejk-run", str(file), "--random", text, "--device=cuda", "--check",
-                               *derivative], capture_output=True, text=True, env=environment)
+        done = subprocess.run([options.bin + "/ejk-run", str(file), "--random", text, f"--device={options.device}",
+                               "--check", *how], capture_output=True, text=True, env=environment)
         said = done.stdout + done.stderr
         if "also needs sizes for: " not in said:
             return done.returncode, text, said
@@ -164,6 +164,7 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=10)
+    parser.add_argument("--device", default="cuda")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     failed = 0
@@ -174,10 +175,12 @@ def main():
         file.write_text(function.text())
         sizes = {"T": draw.choice(STEPS), "H": draw.choice((1, 2, 3))}
         sizes["N" if function.packed else "B"] = draw.choice((1, 2))
-        status, text, said = run(options, file, sizes, ["--vjp"] if draw.random() < .4 else [])
+        how = [*(["--vjp"] if draw.random() < .4 else []), *(["--row-gap=40"] if draw.random() < .5 else [])]
+        status, text, said = run(options, file, sizes, how)
         if status:
             failed += 1
-            print(f"{file}, {text}:", *[line for line in said.splitlines() if "FAIL" in line or "rror" in line][:3])
+            print(f"{file}, {text} {' '.join(how)}:",
+                  *[line for line in said.splitlines() if "FAIL" in line or "rror" in line][:3])
         else:
             file.unlink()
     print(f"{options.cases} cases, {failed} failed")

@@ -1,16 +1,17 @@
 // Rows of other steps in kernels: zero or given before a sequence's first, and not of its neighbours. Chunks load
-// them as tiles that TMA copies, but for those at a sequence's ends.
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=dense --schedule=step --device cuda --random B=2,T=37,H=2 --check | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=dense --schedule=step --device cuda --random B=2,T=1,H=2 --check | FileCheck %s
+// them as tiles that TMA copies, but for those at a sequence's ends. With a gap, rows lie apart where the given
+// ones do not.
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=dense --schedule=step --device cuda --random B=2,T=37,H=2 --check --row-gap=48 | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=dense --schedule=step --device cuda --random B=2,T=1,H=2 --check --row-gap=48 | FileCheck %s
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=dense --schedule=chunk --arch=sm_80 --device cuda --random B=2,T=133,H=2 --check | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=dense --schedule=chunk --arch=sm_90a --device cuda --random B=2,T=133,H=2 --check | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=dense --schedule=chunk --arch=sm_90a --device cuda --random B=2,T=133,H=2 --check --row-gap=48 | FileCheck %s
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=dense --schedule=split --arch=sm_90a --device cuda --random B=1,T=300,H=1 --check | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=packed --schedule=step --device cuda --random N=5,T=41,H=2 --check | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=packed --schedule=chunk --arch=sm_90a --device cuda --random N=4,T=300,H=2 --check | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=later --schedule=chunk --arch=sm_80 --device cuda --random B=2,T=70,H=2 --check | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=packed --schedule=step --device cuda --random N=5,T=41,H=2 --check --row-gap=48 | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=packed --schedule=chunk --arch=sm_90a --device cuda --random N=4,T=300,H=2 --check --row-gap=48 | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=later --schedule=chunk --arch=sm_80 --device cuda --random B=2,T=70,H=2 --check --row-gap=48 | FileCheck %s
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=later --schedule=step --device cuda --random B=2,T=19,H=2 --check | FileCheck %s
 // Derivatives, whose shifts go the other way.
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=dense --schedule=step --device cuda --random B=2,T=9,H=2 --vjp --check | FileCheck %s --check-prefix=VJP
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=dense --schedule=step --device cuda --random B=2,T=9,H=2 --vjp --check --row-gap=48 | FileCheck %s --check-prefix=VJP
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=dense --schedule=chunk --arch=sm_90a --device cuda --random B=1,T=133,H=1 --vjp --check | FileCheck %s --check-prefix=VJP
 
 // CHECK: check o: pass
