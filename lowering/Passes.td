@@ -423,6 +423,7 @@ def HoldBf16AsBits : Pass<"ejk-hold-bf16-as-bits", "::mlir::gpu::GPUModuleOp"> {
     llvm.store %0, %p : vector<8xi16>, !llvm.ptr
     ```
   }];
+  let statistics = [Statistic<"numHeld", "held", "results of ops that became integers">];
 }
 
 #endif // EJK_LOWERING_PASSES_TD

@@ -3,6 +3,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/AttrTypeSubElements.h"
+#include "mlir/IR/TypeUtilities.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_HOLDBF16ASBITS
@@ -14,6 +15,10 @@ using namespace mlir;
 namespace {
 struct HoldBf16AsBits : ejk::impl::HoldBf16AsBitsBase<HoldBf16AsBits> {
   void runOnOperation() override {
+    getOperation()->walk([&](Operation *op) {
+      numHeld += llvm::count_if(op->getResultTypes(),
+                                [](Type type) { return getElementTypeOrSelf(type).isBF16(); });
+    });
     Type bits = IntegerType::get(&getContext(), 16);
     AttrTypeReplacer replacer;
     replacer.addReplacement([&](BFloat16Type) { return bits; });
