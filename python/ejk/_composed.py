@@ -100,13 +100,13 @@ _OF_KEYS = {"scale": "give scale=1.0 and 'k' times the number"}
 
 
 @functools.partial(named, states=3, remedies=_OF_KEYS)
-def _mlstm(C, n, m, q, k, v, i, f, scale):
+def _mlstm(C, n, m, q, k, v, i, f, scale, eps):
     gate = fn.log_sigmoid(f)
     top = _mlstm_top(gate, m, i)
     weight, k = fn.exp(i - top), k * scale
     C = C.decay(gate + m - top).add(k, v * weight)
     n = n * fn.exp(gate + m - top) + k * weight
-    return C, n, top, C.read(q) / _mlstm_size(fn.sum(n * q), top)
+    return C, n, top, C.read(q) / _mlstm_size(fn.sum(n * q), top, eps)
 
 
 def _mlstm_top(gate, m, i):
@@ -115,9 +115,10 @@ def _mlstm_top(gate, m, i):
     return fn.maximum(fn.maximum(gate + m, i), -1e30)
 
 
-def _mlstm_size(product, top):
+def _mlstm_size(product, top, eps):
     # Within float32, where the larger operand or the whole output is 0 beyond it.
-    return fn.maximum(abs(product), fn.exp(fn.clip(-top, -87.0, 88.0)))
+    size = fn.maximum(abs(product), fn.exp(fn.clip(-top, -87.0, 88.0)))
+    return size if eps is None else size + eps
 
 
 # The same in three recurrences, of which the two with matrices are computed by chunks: the
@@ -148,8 +149,8 @@ def _mlstm_weighted(v, i, top):
 
 
 @functools.partial(recurrence, states=0)
-def _mlstm_divided(r, product, top):
-    return r / _mlstm_size(product, top)
+def _mlstm_divided(r, product, top, eps):
+    return r / _mlstm_size(product, top, eps)
 
 
 # Rows from which a sequence of 16-bit rows is computed in three recurrences. With fewer, three launches take
@@ -157,7 +158,7 @@ def _mlstm_divided(r, product, top):
 _MLSTM_ROWS = 64
 
 
-def mlstm(q, k, v, i, f, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
+def mlstm(q, k, v, i, f, *, scale=None, eps=0.0, initial_state=None, cu_seqlens=None, reverse=False,
           save_states=True, **pools):
     """xLSTM's matrix memory, with its stabiliser m. Returns (o, (C, n, m)).
 
@@ -166,26 +167,28 @@ def mlstm(q, k, v, i, f, *, scale=None, initial_state=None, cu_seqlens=None, rev
     q and k [B, T, H, K]; v [B, T, H, V]; i and f [B, T, H], the gates before their functions. C and
     n are kept divided by exp(m), so that exp(i) does not overflow. States are C [N, H, K, V], the
     normaliser n [N, H, K] and the maximum m [N, H]; `initial_state` is a tuple of the three, of which
-    each may be None for zero. From 64 steps on, 16-bit rows without a pool are computed in three
+    each may be None for zero. `eps` is added to what o is divided by, which is a maximum divided by
+    exp(m) there, as xLSTM-7B's layers do. From 64 steps on, 16-bit rows without a pool are computed in three
     recurrences: the maximum step by step, normaliser and memory by chunks."""
-    scale = default_scale(scale, q)
+    scale, eps = default_scale(scale, q), float(eps) or None
     options = dict(cu_seqlens=cu_seqlens, save_states=save_states)
     if pools or str(q.dtype).endswith(("float32", "float64")) or q.shape[1] < _MLSTM_ROWS:
-        return _mlstm(reverse)(q, k, v, i, f, scale, initial_state=initial_state, **options, **pools)
+        return _mlstm(reverse)(q, k, v, i, f, scale, eps, initial_state=initial_state, **options, **pools)
     C, n, m = (None, None, None) if initial_state is None else initial_state
     if m is not None:
         C, n = (None if x is None else times_one(x, m) for x in (C, n))
     i, f = wide(i), wide(f)
     before, top, m = _mlstm_maximum(reverse)(i, f, initial_state=m, **options)
     # No output depends on how far the maximum has taken C and n down, so derivatives need not go back
-    # through it: what they would add up there is 0, and the rounding of matmuls.
+    # through it: what they would add up there is 0, and the rounding of matmuls. Outputs depend on it with `eps`,
+    # by eps divided by what they are divided by, which these derivatives leave out.
     before, top = stop_gradient(before), stop_gradient(top)
     product, n = _mlstm_normaliser(reverse)(
         i, f, before, top, q, k, ones_like(q, (q.shape[2], 1)), scale,
         initial_state=None if n is None else n[..., None], **options)
     r, C = _mlstm_memory(reverse)(q, k, _mlstm_weighted(v, i, top), f, before, top, scale,
                                   initial_state=C, **options)
-    return _mlstm_divided(r, product, top), (times_one(C, -m), times_one(n[..., 0], -m), m)
+    return _mlstm_divided(r, product, top, eps), (times_one(C, -m), times_one(n[..., 0], -m), m)
 
 
 __all__ = ["mamba3", "gated_slot_attention", "mlstm"]

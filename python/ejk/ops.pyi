@@ -41,7 +41,7 @@ def rwkv6(r: _T, k: Tensor, v: Tensor, w: Tensor, u: Tensor, *, scale: float | N
 def hgrn2(q: _T, g: Tensor, i: Tensor, *, initial_state: Tensor | None = None,
           cu_seqlens: Tensor | None = None, reverse: bool = False,
           save_states: bool = True, **pools: Any) -> tuple[_T, _T]: ...
-def mlstm(q: _T, k: Tensor, v: Tensor, i: Tensor, f: Tensor, *, scale: float | None = None,
+def mlstm(q: _T, k: Tensor, v: Tensor, i: Tensor, f: Tensor, *, scale: float | None = None, eps: float = 0.0,
           initial_state: tuple[Tensor | None, ...] | None = None, cu_seqlens: Tensor | None = None,
           reverse: bool = False, save_states: bool = True, **pools: Any) -> tuple[_T, tuple[_T, _T, _T]]: ...
 def delta_rule(q: _T, k: Tensor, v: Tensor, beta: Tensor, *, scale: float | None = None,

@@ -86,7 +86,7 @@ def mamba3(states, x, dt, A, trap, B, C, D=None, scale=None):
     return (S, B, x), y if D is None else y + D[:, None] * x
 
 
-def mlstm(states, q, k, v, i, f, scale=None):
+def mlstm(states, q, k, v, i, f, scale=None, eps=0.0):
     C, n, m = states
     gate = -torch.nn.functional.softplus(-f)
     top = torch.maximum(gate + m, i)
@@ -95,7 +95,7 @@ def mlstm(states, q, k, v, i, f, scale=None):
     C = kept[..., None, None] * C + written[..., None, None] * outer(k, v)
     n = kept[..., None] * n + written[..., None] * k
     below = torch.maximum((n * q).sum(-1).abs(), (-top).exp())
-    return (C, n, top), read(C, q) / below[..., None]
+    return (C, n, top), read(C, q) / (below[..., None] + eps)
 
 
 def gated_slot_attention(states, q, k, v, s, g, scale=None):
@@ -113,7 +113,7 @@ STEPS = {f.__name__: f for f in (gated_delta_product, gdn2, comba, oja, mamba3, 
 PARAMETERS = ("A", "D")
 
 
-def by_steps(name, scale=None, initial_state=None, previous=None, cu_seqlens=None, reverse=False, **rows):
+def by_steps(name, scale=None, initial_state=None, previous=None, cu_seqlens=None, reverse=False, eps=None, **rows):
     """A function of ejk.ops, from its step: (o, states). In f64, so that torch differentiates it."""
     rows = {n: x.double() for n, x in rows.items() if x is not None}
     q = rows.get("q")
@@ -127,6 +127,7 @@ def by_steps(name, scale=None, initial_state=None, previous=None, cu_seqlens=Non
         order = range(first, end)
         for t in reversed(order) if reverse else order:
             own = {n: x if n in PARAMETERS and x.dim() < 3 else x[b:b + 1, t] for n, x in rows.items()}
+            own.update({} if eps is None else {"eps": eps})
             state, outputs[b, t] = STEPS[name](state, scale=scale, **own)
         states.append(state[:1] if name == "mamba3" else state)
     zero = torch.zeros_like(next(iter(outputs.values())))
@@ -335,6 +336,14 @@ class Torch(unittest.TestCase):
             # one of terms that cancel.
             self.compare("mlstm", long_mlstm(np.random.default_rng(2), reverse), 8e-3, 0)
 
+    def test_mlstm_divides_by_at_least_eps(self):
+        torch.manual_seed(6)
+        rows = {n: torch.randn(1, 9, 2, 5) for n in "qkv"}
+        case = dict(rows, i=torch.randn(1, 9, 2), f=2 * torch.randn(1, 9, 2), eps=0.3)
+        self.compare("mlstm", case, 1e-4, 0)
+        case = dict(long_mlstm(np.random.default_rng(2), False), eps=0.3)  # in three recurrences
+        found, wanted = ejk.ops.mlstm(**case)[0], by_steps("mlstm", **case)[0]
+        self.assertLess(float((found - wanted).norm() / wanted.norm()), 8e-3)
 
     def test_mamba3_of_packed_sequences(self):
         # A step's row is added by the next one, too, which is one of the same sequence.
