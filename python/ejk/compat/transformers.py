@@ -1,5 +1,5 @@
-"""Puts ejk under the recurrent layers of Hugging Face's transformers: Qwen3-Next, Kimi Linear, Mamba-2 and
-their kin."""
+"""Puts ejk under the recurrent layers of Hugging Face's transformers: Qwen3-Next, Kimi Linear, Mamba-2,
+MiniMax and their kin."""
 
 import functools
 import inspect
@@ -8,7 +8,7 @@ import sys
 import torch
 
 from .._errors import TensorError
-from . import _layers, fla
+from . import _layers, _scans, fla
 from ._patch import Patch
 
 # What models call the functions: those that fall back to torch, and, before version 5, fla's own.
@@ -81,7 +81,7 @@ def _separating(convolution):
 
 
 def _replace_layers(patch, module):
-    """Puts ejk's blocks into a model's layers; whether it has some."""
+    """Puts ejk's blocks and recurrences into a model's layers; whether it has some."""
     kinds = [kind for kind in vars(module).values()
              if inspect.isclass(kind) and kind.__module__ == module.__name__ and issubclass(kind, torch.nn.Module)]
     forwards = {kind: _layers.forward_of(kind) for kind in kinds}
@@ -93,14 +93,18 @@ def _replace_layers(patch, module):
             patch.set(kind, "forward", _layers.with_offsets(vars(kind)["forward"]))
         elif _layers.passes_keywords(kind, "backbone"):
             patch.set(kind, "forward", _layers.with_packing(vars(kind)["forward"]))
-    return bool(forwards)
+    scans = _scans.replacements(module, kinds)
+    for owner, name, function in scans:
+        patch.set(owner, name, function)
+    return bool(forwards or scans)
 
 
 def install():
     """Puts ejk's blocks into the models of transformers that are imported already: gated DeltaNet, Kimi delta
     attention and Mamba-2, each from its short convolution to its gated norm. Where a block does not take a layer, its
-    recurrence alone is ejk's, but for Mamba-2's. Packed sequences (`cu_seq_lens_q`, `seq_idx` or
-    `position_ids`) stay apart, in the convolution too. docs/moving-from-fla.md lists the models.
+    recurrence alone is ejk's, but for Mamba-2's. Of lightning attention, Mamba, RWKV-4, xLSTM and RG-LRU the
+    recurrence is ejk's. Packed sequences (`cu_seq_lens_q`, `seq_idx` or `position_ids`) stay apart, in the
+    convolution too, or are an error. docs/moving-from-fla.md lists the models.
 
     Returns a patch: its `remove()` undoes all, and so does the end of a `with` block. Call it
     before a model is made: layers of some versions store the function when they are made."""
@@ -119,8 +123,8 @@ def install():
         if own and convolution is not None:
             patch.set(module, _CONVOLUTION, _separating(convolution))
     if not found:
-        raise RuntimeError("no model of transformers with a gated delta rule, Kimi delta attention or Mamba-2 "
-                           "is imported; import it first, such as "
+        raise RuntimeError("no model of transformers with a recurrence that ejk computes is imported; import it "
+                           "first, such as "
                            "transformers.models.qwen3_next.modeling_qwen3_next")
     return patch
 
