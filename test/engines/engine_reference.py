@@ -59,6 +59,18 @@ def mamba2(x, dt, A, B, C, D, dt_bias, S):
     return torch.stack(outputs), states
 
 
+def lightning(q, k, v, slope, S, scale=1.0):
+    """q, k, v [T, H, D], slope [H], S [H, K, V]."""
+    q, k, v, S = q.double(), k.double(), v.double(), S.double()
+    decay = (-slope.double()).exp()[:, None, None]
+    outputs, states = [], []
+    for t in range(q.shape[0]):
+        S = S * decay + k[t][:, :, None] * v[t][:, None, :]
+        outputs.append(torch.einsum("hkv,hk->hv", S, q[t]) * scale)
+        states.append(S)
+    return torch.stack(outputs), states
+
+
 def convolved(x, weight, bias, past):
     """SiLU of a causal convolution. x [C, T], weight [C, W], past [C, W-1]; also the last W-1 inputs."""
     rows = torch.cat([past.to(x.dtype), x], 1)

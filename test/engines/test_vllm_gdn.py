@@ -2,7 +2,6 @@
 decode, drafts, drafts beside prefill, padded rows. What Triton computes around the recurrence is torch here."""
 
 import os
-import tempfile
 import types
 import unittest
 
@@ -12,13 +11,12 @@ import torch
 import vllm.model_executor.layers.mamba.gdn.qwen_gdn_linear_attn as layers
 from transformers import Qwen3NextConfig
 from vllm.config import VllmConfig, set_current_vllm_config
-from vllm.distributed import init_distributed_environment, initialize_model_parallel
 from vllm.forward_context import set_forward_context
-from vllm.v1.attention.backend import CommonAttentionMetadata
 from vllm.v1.attention.backends.gdn_attn import GDNAttentionMetadataBuilder
 
 import ejk_vllm
 import engine_reference as reference
+import vllm_batches as batches
 
 HK, HV, K, V, W, HIDDEN, DRAFTS, BLOCKS = 2, 4, 16, 16, 4, 32, 2, 16
 
@@ -90,18 +88,12 @@ class Layer(unittest.TestCase):
         cls.addClassCleanup(torch.set_default_dtype, torch.float32)
         torch.manual_seed(0)
         with set_current_vllm_config(cls.vllm_config):
-            init_distributed_environment(1, 0, "file://" + tempfile.mktemp(), 0, "gloo")
-            initialize_model_parallel(1, 1)
+            batches.start()
             layer = layers.QwenGatedDeltaNetAttention(
                 config, cls.vllm_config, prefix="model.layers.0.linear_attn", gqa_interleaved_layout=False)
             layer._forward_method = layer.forward_cuda
             layer.gdn_decode_kernel = "triton"
-            for module in layer.modules():
-                method = getattr(module, "quant_method", None)
-                if method is not None and module is not layer.conv1d:
-                    method.process_weights_after_loading(module)
-            for parameter in layer.parameters():
-                torch.nn.init.normal_(parameter, std=0.3)
+            batches.load(layer, but=[layer.conv1d])
             cls.vllm_config.compilation_config.static_forward_context[layer.prefix] = layer
             cls.spec = layer.get_kv_cache_spec(cls.vllm_config)
             cls.builder = GDNAttentionMetadataBuilder(cls.spec, [layer.prefix], cls.vllm_config,
@@ -117,21 +109,9 @@ class Layer(unittest.TestCase):
 
     def run_batch(self, hidden, lengths, computed, table, drafts=None, accepted=None):
         """`lengths` rows of each sequence, which had `computed` before; returns the layer's outputs."""
-        def ints(values):
-            return torch.tensor(values, dtype=torch.int32)
-        ends = ints([0] + torch.tensor(lengths).cumsum(0).tolist())
-        lasts = [c + n for c, n in zip(computed, lengths)]
-        rows = sum(lengths)
-        is_prefill = [n > 1 and (drafts is None or d < 0) for n, d in
-                      zip(lengths, drafts or [-1] * len(lengths))]
-        common = CommonAttentionMetadata(
-            query_start_loc=ends, query_start_loc_cpu=ends.clone(), seq_lens=ints(lasts),
-            num_reqs=len(lengths), num_actual_tokens=rows, max_query_len=max(lengths),
-            max_seq_len=max(lasts), block_table_tensor=ints(table),
-            slot_mapping=torch.zeros(rows, dtype=torch.int64), seq_lens_cpu_upper_bound=ints(lasts),
-            is_prefilling=torch.tensor(is_prefill))
-        metadata = self.builder.build(0, common, ints(accepted) if accepted else None,
-                                      ints(drafts) if drafts else None)
+        metadata = self.builder.build(
+            0, batches.common(lengths, computed, table, drafts), batches.ints(accepted) if accepted else None,
+            batches.ints(drafts) if drafts else None)
         with set_current_vllm_config(self.vllm_config), \
                 set_forward_context({self.layer.prefix: metadata}, self.vllm_config), torch.no_grad():
             return self.layer(hidden)

@@ -1,4 +1,5 @@
-"""Puts ejk under the linear-attention layers of vLLM: gated DeltaNet, Kimi delta attention and Mamba-2.
+"""Puts ejk under the linear-attention layers of vLLM: gated DeltaNet, Kimi delta attention, Mamba-2 and
+lightning attention.
 
 vLLM finds `register` by its entry point `vllm.general_plugins` and calls it in each of its processes.
 The engine's own convolutions, norms, metadata and pools stay; the recurrences between them are ejk's.
@@ -13,7 +14,7 @@ from ejk.compat._patch import Patch
 
 __all__ = ["register"]
 
-FAMILIES = ("gdn", "kda", "mamba2")
+FAMILIES = ("gdn", "kda", "mamba2", "lightning")
 _installed = None
 _used = set()
 
