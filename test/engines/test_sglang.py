@@ -169,6 +169,13 @@ class Choice(unittest.TestCase):
         self.assertIs(type(mixed.decode_kernel), TritonGDNKernel)
         self.assertEqual(type(mixed.extend_kernel).__name__, "EjkGDNKernel")
 
+    def test_what_a_version_lacks_is_named(self):
+        backend = "sglang.srt.layers.attention.linear.lightning_backend.LightningAttentionBackend"
+        with self.assertRaisesRegex(ejk_sglang.Unsupported, "no attribute '_nothing'.*; ejk-sglang knows 0.5.23"):
+            ejk_sglang._check(f"{backend}._nothing", [])
+        with self.assertRaisesRegex(ejk_sglang.Unsupported, "_decode_infer has no parameter 'colour'"):
+            ejk_sglang._check(f"{backend}._decode_infer", ["layer", "colour"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,12 +1,17 @@
-"""Puts ejk under the gated DeltaNet and Kimi delta attention layers of SGLang.
+"""Puts ejk under the linear-attention layers of SGLang: gated DeltaNet, Kimi delta attention, Mamba-2 and
+lightning attention.
 
 SGLang finds `register` by its entry point `sglang.srt.plugins` and calls it in each of its processes. Then
 `--linear-attn-backend ejk` is a choice, for decode, prefill and verification alike or one by one
 (`--linear-attn-decode-backend` and so on). Nothing changes without it.
 """
 
+import inspect
+import pkgutil
+
 __all__ = ["register"]
 
+_LINEAR = "sglang.srt.layers.attention.linear"
 _DISPATCHERS = {"gdn": "GDNKernelDispatcher", "kda": "KDAKernelDispatcher"}
 
 
@@ -14,14 +19,22 @@ class Unsupported(RuntimeError):
     """This SGLang lacks what the plug-in extends."""
 
 
-def _kernels():
+def _lack(what):
     from importlib import metadata
+    return Unsupported(f"sglang {metadata.version('sglang')} lacks what ejk-sglang extends ({what}); "
+                       "ejk-sglang knows 0.5.23")
+
+
+def _check(target, parameters):
+    """A function of SGLang's must be there and have `parameters`."""
+    owner, _, name = target.rpartition(".")
     try:
-        from . import kernels
-        return kernels
+        function = getattr(pkgutil.resolve_name(owner), name)
     except (ImportError, AttributeError) as error:
-        raise Unsupported(f"sglang {metadata.version('sglang')} lacks what ejk-sglang extends ({error}); "
-                          "ejk-sglang knows 0.5.23") from error
+        raise _lack(error) from error
+    missing = [p for p in parameters if p not in inspect.signature(function).parameters]
+    if missing:
+        raise _lack(f"{target} has no parameter {', '.join(map(repr, missing))}")
 
 
 def _made(kernel_of):
@@ -51,6 +64,34 @@ def _without_prefill_graph(original, self):
     return original(self) and not isinstance(self.kernel_dispatcher.extend_kernel, EjkKDAKernel)
 
 
+def _verify_as_decode(original, *arguments, **named):
+    """Verification that nobody has chosen is by ejk where decode is. SGLang would take Triton."""
+    import msgspec
+    from sglang.srt.runtime_context import get_exec
+    backends = original(*arguments, **named)
+    if get_exec().mamba.linear_attn_verify_backend is None and backends.decode.is_custom():
+        backends = msgspec.structs.replace(backends, verify=backends.decode)
+    return backends
+
+
+def _hooks():
+    """What runs around functions of SGLang's, and the parameters that these must have."""
+    try:
+        from . import kernels, lightning, mamba2
+    except (ImportError, AttributeError) as error:
+        raise _lack(error) from error
+    hooks = {
+        f"{_LINEAR}.utils.resolve_linear_attn_backends": (_verify_as_decode, []),
+        f"{_LINEAR}.kda_backend.KDAAttnBackend.supports_prefill_graph_extend": (_without_prefill_graph, []),
+        **mamba2.HOOKS, **lightning.HOOKS}
+    for family, dispatcher in _DISPATCHERS.items():
+        hooks[f"{_LINEAR}.{family}_backend.{dispatcher}.__init__"] = (
+            _made(kernels.KERNELS[family]), ["decode_backend", "prefill_backend", "verify_backend"])
+    for target, (_, parameters) in hooks.items():
+        _check(target, parameters)
+    return hooks
+
+
 def register():
     """Makes `ejk` a linear-attention backend. Calls after the first change nothing."""
     from sglang.srt.arg_groups.choices import (LINEAR_ATTN_KERNEL_BACKEND_CHOICES,
@@ -58,12 +99,6 @@ def register():
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
     if "ejk" in LINEAR_ATTN_KERNEL_BACKEND_CHOICES:
         return
-    kernels = _kernels()
-    for family, dispatcher in _DISPATCHERS.items():
-        HookRegistry.register(
-            f"sglang.srt.layers.attention.linear.{family}_backend.{dispatcher}.__init__",
-            _made(kernels.KERNELS[family]), HookType.AROUND)
-    HookRegistry.register(
-        "sglang.srt.layers.attention.linear.kda_backend.KDAAttnBackend.supports_prefill_graph_extend",
-        _without_prefill_graph, HookType.AROUND)
+    for target, (hook, _) in _hooks().items():
+        HookRegistry.register(target, hook, HookType.AROUND)
     add_linear_attn_kernel_backend_choices(["ejk"])

@@ -8,11 +8,9 @@ from sglang.srt.layers.attention.linear.kernels.kda_triton import TritonKDAKerne
 from ejk import serving
 from ejk.compat.fla import chunk_gated_delta_rule, chunk_kda
 
+from .pools import cut, drafted, firsts, slots
+
 _REPLAY = ("replayssm_d", "replayssm_k", "replayssm_g", "replayssm_write_pos")
-
-
-def _slots(pool, indices):
-    return dict(pool=pool, read_slots=indices, write_slots=indices)
 
 
 def _parts(mixed_qkv, pool):
@@ -24,38 +22,17 @@ def _parts(mixed_qkv, pool):
     return q.view(N, 1, H, K), k.view(N, 1, H, K), v.view(N, 1, HV, V)
 
 
-def _drafted(run, ssm_states, cache_indices, buffer, buffer_indices, steps):
-    """Runs drafts from states of the pool, which stays as it is: `buffer` [rows, steps, ...] takes the
-    state after each row. A start lies in the buffer's last row until its sequence has been read."""
-    flat, base = buffer.flatten(0, 1), buffer_indices * steps
-    given = (cache_indices >= 0) & (buffer_indices >= 0)
-    # Sequences without a slot, of which a padded batch has some, do as the first one with a slot does:
-    # what is written twice is the same.
-    own = torch.arange(given.shape[0], device=given.device)
-    own = torch.where(given, own, given.int().argmax())
-    last = (base[own].clamp(min=0) + steps - 1).long()
-    start = ssm_states[cache_indices[own].clamp(min=0).long()].to(flat.dtype)
-    flat[last] = torch.where(given[own].view(-1, *[1] * (flat.ndim - 1)), start, flat[last])
-    starts = torch.where(given, base + (steps - 1), -1)
-    writes = base[:, None] + torch.arange(steps, device=base.device, dtype=base.dtype)
-    writes = torch.where(given[:, None], writes, -1)
-    return run(pool=flat, read_slots=starts, write_slots=writes)
-
-
 _CHUNK = 64  # rows between the states that a prefix cache can ask for
 
 
 def _track(run, ssm_states, cache_indices, offsets, track_state, track_chunk_idx):
     """Writes each sequence's state before its chunk `track_chunk_idx`, below 0 for none, to its row of
     `track_state`: by a call whose sequences are each cut in two there, of which the second is skipped."""
-    rows = track_chunk_idx.clamp(min=0).to(offsets.dtype) * _CHUNK
-    halves = torch.stack([offsets[:-1], offsets[:-1] + rows], 1).flatten()
+    rows = track_chunk_idx.clamp(min=0) * _CHUNK
     own = torch.arange(rows.shape[0], device=rows.device, dtype=torch.int32)
-    none = torch.full_like(own, -1)
     tracked = (track_chunk_idx >= 0) & (cache_indices >= 0)
-    slots = torch.stack([torch.where(tracked, own, none), none], 1).flatten()
     track_state.copy_(ssm_states[cache_indices.clamp(min=0).long()])
-    run(track_state, slots, torch.cat([halves, offsets[-1:]]))
+    run(track_state, firsts(torch.where(tracked, own, -1)), cut(offsets, rows))
 
 
 class EjkGDNKernel(TritonGDNKernel):
@@ -72,14 +49,14 @@ class EjkGDNKernel(TritonGDNKernel):
                 mixed_qkv, a, b, A_log=A_log, dt_bias=dt_bias, scale=scale, ssm_states=ssm_states,
                 cache_indices=cache_indices, num_v_heads=num_v_heads, head_v_dim=head_v_dim, **kwargs)
         o = serving.gated_delta_rule(*_parts(mixed_qkv, ssm_states), a[:, None], b[:, None], A_log,
-                                     dt_bias, scale=scale, **_slots(ssm_states, cache_indices))
+                                     dt_bias, scale=scale, **slots(ssm_states, cache_indices))
         return o.transpose(0, 1)
 
     def decode(self, q, k, v, a, b, *, A_log, dt_bias, ssm_states, cache_indices, query_start_loc,
                **kwargs):
         return serving.gated_delta_rule(
             q, k, v, a[None], b[None], A_log, dt_bias, cu_seqlens=query_start_loc,
-            **_slots(ssm_states, cache_indices[:query_start_loc.shape[0] - 1]))
+            **slots(ssm_states, cache_indices[:query_start_loc.shape[0] - 1]))
 
     def extend(self, q, k, v, g, beta, *, ssm_states, cache_indices, query_start_loc,
                inplace_update=True, **kwargs):
@@ -88,11 +65,11 @@ class EjkGDNKernel(TritonGDNKernel):
                                   cache_indices=cache_indices, query_start_loc=query_start_loc,
                                   inplace_update=inplace_update, **kwargs)
 
-        def run(pool, slots, offsets):
+        def run(pool, indices, offsets):
             with torch.no_grad():
                 return chunk_gated_delta_rule(
                     q, k, v, g, beta, initial_state=pool, use_qk_l2norm_in_kernel=True,
-                    state_v_first=True, cu_seqlens=offsets, ssm_state_indices=slots,
+                    state_v_first=True, cu_seqlens=offsets, ssm_state_indices=indices,
                     inplace_final_state=True)[0]
         if kwargs.get("track_state") is not None:
             _track(run, ssm_states, cache_indices, query_start_loc, kwargs["track_state"],
@@ -110,7 +87,7 @@ class EjkGDNKernel(TritonGDNKernel):
                 intermediate_state_indices=intermediate_state_indices, cache_steps=cache_steps,
                 retrieve_parent_token=retrieve_parent_token, **kwargs)
         N = query_start_loc.shape[0] - 1
-        return _drafted(
+        return drafted(
             lambda **pools: serving.gated_delta_rule(q, k, v, a[None], b[None], A_log, dt_bias,
                                                      cu_seqlens=query_start_loc, **pools),
             ssm_states, cache_indices[:N], intermediate_states_buffer,
@@ -140,13 +117,13 @@ class EjkKDAKernel(TritonKDAKernel):
                 mixed_qkv, a, b, A_log=A_log, dt_bias=dt_bias, scale=scale, ssm_states=ssm_states,
                 cache_indices=cache_indices, num_v_heads=num_v_heads, head_v_dim=head_v_dim, **kwargs)
         o = self._run(*_parts(mixed_qkv, ssm_states), a, b, A_log, dt_bias, lower_bound, scale,
-                      **_slots(ssm_states, cache_indices))
+                      **slots(ssm_states, cache_indices))
         return o.transpose(0, 1)
 
     def decode(self, q, k, v, a, b, *, A_log, dt_bias, ssm_states, cache_indices, query_start_loc,
                lower_bound=None, **kwargs):
         return self._run(q, k, v, a, b, A_log, dt_bias, lower_bound, cu_seqlens=query_start_loc,
-                         **_slots(ssm_states, cache_indices[:query_start_loc.shape[0] - 1]))
+                         **slots(ssm_states, cache_indices[:query_start_loc.shape[0] - 1]))
 
     def extend(self, q, k, v, g, beta, *, ssm_states, cache_indices, query_start_loc, A_log=None,
                dt_bias=None, lower_bound=None, beta_is_raw=False, return_intermediate_states=False,
@@ -160,7 +137,7 @@ class EjkKDAKernel(TritonKDAKernel):
                 return_intermediate_states=return_intermediate_states, **kwargs)
         N, T, H, K = k.shape
 
-        def run(pool, slots, offsets):
+        def run(pool, indices, offsets):
             with torch.no_grad():
                 return chunk_kda(
                     q, k, v, g.reshape(N, T, -1, K), beta.reshape(N, T, -1), initial_state=pool,
@@ -168,7 +145,7 @@ class EjkKDAKernel(TritonKDAKernel):
                     use_beta_sigmoid_in_kernel=beta_is_raw, lower_bound=lower_bound,
                     safe_gate=lower_bound is not None, state_v_first=True, cu_seqlens=offsets,
                     A_log=None if A_log is None else A_log.reshape(-1), dt_bias=dt_bias,
-                    ssm_state_indices=slots, inplace_final_state=True)[0]
+                    ssm_state_indices=indices, inplace_final_state=True)[0]
         if tracked is not None:
             _track(run, ssm_states, cache_indices, query_start_loc, tracked,
                    kwargs["track_chunk_idx"])
@@ -187,7 +164,7 @@ class EjkKDAKernel(TritonKDAKernel):
                 retrieve_parent_token=retrieve_parent_token, lower_bound=lower_bound,
                 cache_ring=cache_ring, **kwargs)
         N = query_start_loc.shape[0] - 1
-        return _drafted(
+        return drafted(
             lambda **pools: self._run(q, k, v, a, b, A_log, dt_bias, lower_bound,
                                       cu_seqlens=query_start_loc, **pools),
             ssm_states, cache_indices[:N], intermediate_states_buffer,
