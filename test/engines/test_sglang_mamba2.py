@@ -1,6 +1,7 @@
 """SGLang's Mamba-2 mixer, its backend and metadata on a CPU, with ejk under them: prefill in pieces, decode,
 drafts, padded rows, and the states that a prefix cache asks for. Convolutions are torch here."""
 
+import types
 import unittest
 from unittest import mock
 
@@ -12,6 +13,8 @@ from sglang_batches import ForwardMode
 
 import sglang.srt.layers.attention.mamba.mamba as mamba
 from sglang.kernels.ops.mamba.triton_ops import ssu_dispatch
+from sglang.srt.arg_groups import overrides
+from sglang.srt.arg_groups.overrides import resolved_view
 from sglang.srt.layers.attention.hybrid_linear_attn_backend import Mamba2AttnBackend
 
 from ejk_sglang.mamba2 import EjkSSUBackend
@@ -181,6 +184,12 @@ class Choice(unittest.TestCase):
         self.assertIs(type(own), ssu_dispatch.TritonSSUBackend)
         own = self.backend(enable_mamba_cache_stochastic_rounding=True)
         self.assertIs(type(own), ssu_dispatch.TritonSSUBackend)
+
+    def test_prefix_caches_may_ask_for_states(self):
+        for backend, expected in (("ejk", True), ("triton", True), ("cutedsl", False)):
+            view = resolved_view(batches.server_args(linear_attn_backend=backend))
+            model = types.SimpleNamespace(architectures=["NemotronHForCausalLM"])
+            self.assertEqual(overrides.supports_mamba_cache_extra_buffer(view, model), expected, backend)
 
     def test_what_is_left_to_the_engine(self):
         calls = []

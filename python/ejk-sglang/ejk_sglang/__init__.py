@@ -74,6 +74,21 @@ def _verify_as_decode(original, *arguments, **named):
     return backends
 
 
+class _WithTriton:
+    """A view of SGLang's arguments that names Triton where they name ejk."""
+
+    def __init__(self, view):
+        self._view = view
+
+    def __getattr__(self, name):
+        return "triton" if name == "linear_attn_backend" else getattr(self._view, name)
+
+
+def _keeps_prefixes(original, view, hf_config):
+    """SGLang's prefix cache asks for states inside of a prefill with Triton alone; ejk gives them too."""
+    return original(_WithTriton(view) if view.linear_attn_backend == "ejk" else view, hf_config)
+
+
 def _hooks():
     """What runs around functions of SGLang's, and the parameters that these must have."""
     try:
@@ -81,6 +96,7 @@ def _hooks():
     except (ImportError, AttributeError) as error:
         raise _lack(error) from error
     hooks = {
+        "sglang.srt.arg_groups.overrides.supports_mamba_cache_extra_buffer": (_keeps_prefixes, ["view", "hf_config"]),
         f"{_LINEAR}.utils.resolve_linear_attn_backends": (_verify_as_decode, []),
         f"{_LINEAR}.kda_backend.KDAAttnBackend.supports_prefill_graph_extend": (_without_prefill_graph, []),
         **mamba2.HOOKS, **lightning.HOOKS}
