@@ -171,9 +171,7 @@ def explain(program, tensors, door, target, derivatives):
     shapes = [door.describe(t)[1] for t in tensors]
     is_own = target in (None, compiler().native) and not derivatives
     target = target or target_for((1, 0))
-    text = program._locate() if program._locate else program.text
-    data, diagnostics = compiler().compile(text, name=program.name + ".mlir", target=target,
-                                           derivatives=derivatives)
+    data, diagnostics = program.compile_located(target=target, derivatives=derivatives)
     name = program.name + "_vjp" * derivatives
     entry = next(e for e in _manifest(data)["entries"] if e["name"] == name)
     symbols = {}

@@ -117,7 +117,8 @@ class _Source(ctypes.Structure):
 class _Options(ctypes.Structure):
     _fields_ = [("struct_size", c_size_t), ("target", c_char_p), ("emit", c_int32),
                 ("no_binary", c_int32), ("derivatives", c_int32), ("cancel", POINTER(c_int32)),
-                ("wrt", POINTER(c_char_p)), ("num_wrt", c_size_t), ("save_states", c_int32)]
+                ("wrt", POINTER(c_char_p)), ("num_wrt", c_size_t), ("save_states", c_int32),
+                ("f32_matmuls", c_int32)]
 
 
 class _Table(ctypes.Structure):
@@ -189,16 +190,20 @@ def _diagnostics(array, count):
         for d in (array[i] for i in range(count)))
 
 
+# How recurrences of f32 rows are computed on GPUs, as ejk_f32_matmuls numbers it.
+F32_MATMULS = (None, "bf16x3", "bf16x6")
+
+
 class _CompileOptions:
     """An ejk_compile_options with the memory that it points to."""
 
     def __init__(self, cancel, target=None, emit=0, derivatives=0, wrt=(), binary=True,
-                 save_states=False):
+                 save_states=False, f32_matmuls=None):
         names = [name.encode() for name in wrt]
         self.names = (c_char_p * max(len(names), 1))(*names)
         self.view = _Options(ctypes.sizeof(_Options), target.encode() if target else None, emit,
                              0 if binary else 1, derivatives, ctypes.pointer(cancel), self.names,
-                             len(names), 1 if save_states else 0)
+                             len(names), 1 if save_states else 0, F32_MATMULS.index(f32_matmuls))
 
 
 def _interruptible(work):

@@ -196,11 +196,14 @@ def target_for(device):
 
 
 class Program:
-    """`text` has one public function, `name`. `locate` gives the text with the user's lines."""
+    """`text` has one public function, `name`. `locate` gives the text with the user's lines. `f32_matmuls`
+    says how f32 rows go chunk by chunk on a GPU, which they do not without it."""
 
-    def __init__(self, text, name, locate=None):
-        self.text, self.name, self._locate = text, name, locate
-        self.key = _cache.key_of("program", name, text)
+    def __init__(self, text, name, locate=None, f32_matmuls=None):
+        self.text, self.name, self._locate, self.f32_matmuls = text, name, locate, f32_matmuls
+        # The first line of what the cache keeps.
+        self._head = f"{name} {f32_matmuls}" if f32_matmuls else name
+        self.key = _cache.key_of("program", self._head, text)
         self._entries = {}
         self._lock = threading.Lock()
 
@@ -254,7 +257,7 @@ class Program:
                 progress.not_kept = _cache.write(key, ".ejk", data)
             manifest = _manifest(data)
             # Another process that meets the program's key, in a graph of torch's, finds it here.
-            _cache.write(self.key, ".mlir", (self.name + "\n" + self.text).encode())
+            _cache.write(self.key, ".mlir", (self._head + "\n" + self.text).encode())
         return data, manifest
 
     def _make(self, order, wrt, target):
@@ -282,6 +285,7 @@ class Program:
 
     def compile(self, **options):
         """Bytes and diagnostics, which name the user's own lines."""
+        options["f32_matmuls"] = self.f32_matmuls
         try:
             return compiler().compile(self.text, name=self.name + ".mlir", **options)
         except CompileError:
@@ -291,8 +295,11 @@ class Program:
 
     def diagnose(self, **options):
         """What the compiler says of the program, with the user's lines."""
+        return self.compile_located(**options)[1]
+
+    def compile_located(self, **options):
         text = self._locate() if self._locate else self.text
-        return compiler().compile(text, name=self.name + ".mlir", **options)[1]
+        return compiler().compile(text, name=self.name + ".mlir", f32_matmuls=self.f32_matmuls, **options)
 
 
 @functools.lru_cache(maxsize=None)
@@ -334,8 +341,9 @@ def by_key(key):
         return found
     data = _cache.read(key, ".mlir")
     if data:
-        name, _, text = data.decode(errors="replace").partition("\n")
-        program = Program(text, name)
+        head, _, text = data.decode(errors="replace").partition("\n")
+        name, _, f32_matmuls = head.partition(" ")
+        program = Program(text, name, f32_matmuls=f32_matmuls or None)
         if program.key == key:
             return register(program)
     raise EjkError(f"the program {key} is neither known to this process nor in the cache; call the "

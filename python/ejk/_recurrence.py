@@ -123,7 +123,7 @@ def recurrence(function=None, *, states=1, reverse=False, queries=()):
 class Recurrence:
     """What `ejk.recurrence` makes of a function."""
 
-    def __init__(self, function, states, reverse, queries=(), remedies=None):
+    def __init__(self, function, states, reverse, queries=(), remedies=None, f32_matmuls=None):
         import inspect  # here, because ejk is to be imported fast
         if not hasattr(function, "__code__") and not hasattr(function, "__func__"):
             raise TraceError("a recurrence is made of a function, but got a "
@@ -161,6 +161,7 @@ class Recurrence:
         self._programs, self._sites, self._sites_without_states, self._sites_in_pools = {}, {}, {}, {}
         self._numbers = ChangingNumbers()
         self._remedies = remedies or {}  # for parameters that take no tensor
+        self._f32_matmuls = f32_matmuls
         self._identity = f"{function.__module__}.{function.__qualname__}:{id(self):x}"
         _recurrences[self._identity] = self
         _arrays.load_doors()
@@ -174,7 +175,7 @@ class Recurrence:
         except (AttributeError, ImportError):
             pass
         return Recurrence, (self._function, self._states, self._reverse, self._queries,
-                            self._remedies)
+                            self._remedies, self._f32_matmuls)
 
     # It does not change, so a copy is the same; but a copied object's method is of that object.
 
@@ -185,7 +186,7 @@ class Recurrence:
         if not hasattr(self._function, "__func__"):
             return self
         return Recurrence(copy.deepcopy(self._function, memo), self._states, self._reverse, self._queries,
-                          self._remedies)
+                          self._remedies, self._f32_matmuls)
 
     def __repr__(self):
         return f"<ejk.recurrence {self.__qualname__}({', '.join(self._names)})>"
@@ -416,7 +417,8 @@ class Recurrence:
                 raise
             raise self._own_error(error, spec) from None
         program = Program(text, name,
-                          lambda: _scan_text.text_of(self._function, spec, name, places=True)[0])
+                          lambda: _scan_text.text_of(self._function, spec, name, places=True)[0],
+                          self._f32_matmuls)
         return register(program).key, outputs
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from . import _functions as f
 from ._drafts import Ring, Tree
 from ._errors import TensorError
+from ._library import F32_MATMULS
 from ._named import rate_of
 from ._recurrence import Recurrence
 
@@ -63,8 +64,8 @@ def _lightning(S, v, q, k, slope, scale):
 
 
 # Made here: torch.compile does not follow that in a call.
-_GATED_DELTA_RULE, _KIMI, _MAMBA2, _LIGHTNING = (
-    Recurrence(step, 1, False) for step in (_gated_delta_rule, _kimi, _mamba2, _lightning))
+_GATED_DELTA_RULE, _KIMI, _MAMBA2 = (Recurrence(step, 1, False) for step in (_gated_delta_rule, _kimi, _mamba2))
+_LIGHTNING = {matmuls: Recurrence(_lightning, 1, False, f32_matmuls=matmuls) for matmuls in F32_MATMULS}
 
 
 def _run(recurrence, *arguments, value_major=True, **pools):
@@ -121,9 +122,12 @@ def mamba2(x, dt, A, B, C, D=None, dt_bias=None, *, softplus=True, **pools):
     return _run(_MAMBA2, x, dt, C, B, A, D, dt_bias, bool(softplus), **pools)
 
 
-def lightning(q, k, v, slope, *, scale=1.0, value_major=False, **pools):
+def lightning(q, k, v, slope, *, scale=1.0, f32_matmuls=None, value_major=False, **pools):
     """Lightning attention: S = exp(−slope) · S + k vᵀ; o = scale · Sᵀ q.
 
     q and k [N, T, H, K]; v [N, T, H, V]; slope [H], above 0. The pool is [P, H, K, V], or [P, H, V, K] with
-    `value_major`."""
-    return _run(_LIGHTNING, v, q, k, slope, float(scale), value_major=value_major, **pools)
+    `value_major`. Rows in float32, which engines' layers have here, go step by step on a GPU; with
+    `f32_matmuls` "bf16x3" prefills go chunk by chunk, with an error of 7e-6, and with "bf16x6" with one of 1e-6."""
+    if f32_matmuls not in _LIGHTNING:
+        raise ValueError(f"'f32_matmuls' must be None, 'bf16x3' or 'bf16x6', but is {f32_matmuls!r}")
+    return _run(_LIGHTNING[f32_matmuls], v, q, k, slope, float(scale), value_major=value_major, **pools)

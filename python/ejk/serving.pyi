@@ -1,6 +1,6 @@
 """The recurrences of an inference engine's layers, for type checkers."""
 
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from . import _Tensor as Tensor
 
@@ -32,7 +32,8 @@ def mamba2(x: _T, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None 
            pool: Tensor, read_slots: Tensor | None = None, write_slots: Tensor | None = None,
            accepted: Tensor | None = None, parents: Tensor | Tree | None = None, ring: Ring | None = None,
            first_slot: int = 0, value_major: bool = True, cu_seqlens: Tensor | None = None) -> _T: ...
-def lightning(q: _T, k: Tensor, v: Tensor, slope: Tensor, *, scale: float = 1.0, value_major: bool = False,
+def lightning(q: _T, k: Tensor, v: Tensor, slope: Tensor, *, scale: float = 1.0,
+              f32_matmuls: Literal["bf16x3", "bf16x6"] | None = None, value_major: bool = False,
               pool: Tensor, read_slots: Tensor | None = None, write_slots: Tensor | None = None,
               accepted: Tensor | None = None, parents: Tensor | Tree | None = None, ring: Ring | None = None,
               first_slot: int = 0, cu_seqlens: Tensor | None = None) -> _T: ...

@@ -10,7 +10,7 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "engines"))
 
 import engine_reference as reference
-from ejk import TensorError, serving
+from ejk import TensorError, _program, serving
 
 H, HV, C = 2, 4, 16
 
@@ -92,6 +92,28 @@ class Serving(unittest.TestCase):
         S = S + k[0, 0].double()[:, :, None] * v[0, 0].double()[:, None, :]
         self.assertClose(o[0, 0], torch.einsum("hkv,hk->hv", S, q[0, 0].double()), 4e-3)
         self.assertClose(self.pool[5], S, 1e-5)
+
+    def test_lightning_of_f32_rows(self):
+        q, k, v = (torch.randn(1, 70, HV, C) for _ in range(3))
+        slope, slots = torch.rand(HV), ints([5, 2])
+        rows = dict(read_slots=slots, write_slots=slots, cu_seqlens=ints([0, 40, 70]))
+        for matmuls, schedule in ((None, "step"), ("bf16x3", "chunk"), ("bf16x6", "chunk")):
+            self.pages.copy_(self.before_pages)
+            serving.lightning(q, k, v, slope, f32_matmuls=matmuls, pool=self.pool, **rows)
+            S = self.before[5].double()
+            for t in range(40):
+                S = S * (-slope.double()).exp()[:, None, None] + k[0, t, :, :, None] * v[0, t, :, None].double()
+            self.assertClose(self.pool[5], S, 1e-5)
+            call = serving._LIGHTNING[matmuls]
+            found = call.explain(v, q, k, slope, 1.0, pool=self.pool, value_major=False, target="sm_90a", **rows)
+            self.assertEqual(found.schedule, schedule, matmuls)
+            program = call.program(v, q, k, slope, 1.0, pool=self.pool, value_major=False, **rows)
+            self.assertEqual(program.f32_matmuls, matmuls)
+            # As another process finds it in the cache.
+            _program._programs.pop(program.key)
+            self.assertEqual(_program.by_key(program.key).f32_matmuls, matmuls)
+        with self.assertRaisesRegex(ValueError, "'f32_matmuls' must be None, 'bf16x3' or 'bf16x6', but is 'tf32'"):
+            serving.lightning(q, k, v, slope, f32_matmuls="tf32", pool=self.pool, **rows)
 
     def test_parameters_need_no_gradient(self):
         # An engine's are a model's, and a call records nothing for them.

@@ -22,10 +22,11 @@ def _takes(self, phase, q, k):
 
 
 def _caller(self, layer, q, k, v, scale):
-    """The recurrence on rows [N, T, heads, channels], of a layer and its scale."""
+    """The recurrence on rows [N, T, heads, channels], of a layer and its scale. SGLang's own kernels
+    multiply f32 rows in TF32."""
     slope = self.tp_slope[layer.layer_id].reshape(-1)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    return lambda **where: serving.lightning(q, k, v, slope, scale=scale, **where)
+    return lambda **where: serving.lightning(q, k, v, slope, scale=scale, f32_matmuls="bf16x3", **where)
 
 
 def _decode(self, layer, q, k, v, pool, indices, scale):

@@ -15,9 +15,10 @@ _BAILING = "vllm.model_executor.layers.mamba.linear.bailing_linear_attn"
 
 
 def _run(q, k, v, slope_rate, **where):
-    """q is scaled by the layer where its model wants that. Returns [rows, heads·channels]."""
+    """q is scaled by the layer where its model wants that. Returns [rows, heads·channels]. Rows are f32, which
+    vLLM's own kernels multiply in TF32."""
     note_use("lightning")
-    o = serving.lightning(q, k, v, slope_rate.reshape(-1), **where)
+    o = serving.lightning(q, k, v, slope_rate.reshape(-1), f32_matmuls="bf16x3", **where)
     return o.reshape(-1, o.shape[-2] * o.shape[-1])
 
 
