@@ -127,7 +127,7 @@ def lightning(q, k, v, slope, *, scale=1.0, f32_matmuls=None, value_major=False,
 
     q and k [N, T, H, K]; v [N, T, H, V]; slope [H], above 0. The pool is [P, H, K, V], or [P, H, V, K] with
     `value_major`. Rows in float32, which engines' layers have here, go step by step on a GPU; with
-    `f32_matmuls` "bf16x3" prefills go chunk by chunk, with an error of 7e-6, and with "bf16x6" with one of 1e-6."""
+    `f32_matmuls` "bf16x3" prefills go chunk by chunk, with an error below 1e-5, and with "bf16x6" below 1e-6."""
     if f32_matmuls not in _LIGHTNING:
         raise ValueError(f"'f32_matmuls' must be None, 'bf16x3' or 'bf16x6', but is {f32_matmuls!r}")
     return _run(_LIGHTNING[f32_matmuls], v, q, k, slope, float(scale), value_major=value_major, **pools)
