@@ -142,8 +142,13 @@ def _named_sizes(inputs, symbols):
     return sizes
 
 
-# An option of the compiler's that a remark names, and none of the package's calls has.
-_ADVICE = re.compile(r", or allow f32 matmuls \('f32-matmuls=\w+'\)|; with --gate-gradients=.*")
+# A remark names the compiler's options. One is the recurrence's own, and one no call has.
+_MATMULS = re.compile(r"allow f32 matmuls \('f32-matmuls=(\w+)'\)")
+_ADVICE = re.compile(r"; with --gate-gradients=.*")
+
+
+def _advised(remark):
+    return _ADVICE.sub("", _MATMULS.sub(r"make the recurrence with f32_matmuls='\1'", remark))
 
 
 def _time(call, tensors):
@@ -191,7 +196,7 @@ def explain(program, tensors, door, target, derivatives):
     kernels = tuple(launch["kernel"] for launch in variant.get("launches", ())
                     if _evaluate(launch.get("when", 1), facts) is not False
                     and _evaluate(launch.get("grid", 1), facts) != 0)
-    remarks = tuple(d._replace(text=_ADVICE.sub("", d.text)) for d in diagnostics
+    remarks = tuple(d._replace(text=_advised(d.text)) for d in diagnostics
                     if d.severity in ("remark", "warning"))
     seconds = None
     if is_own:

@@ -9,6 +9,7 @@ from operator import index  # of a size that torch holds symbolic, the number
 
 from . import _arrays, _drafts, _pools, _scan_text, _trace
 from ._errors import TensorError, TraceError, name_of_call, warn
+from ._library import F32_MATMULS
 from ._trace import Argument, Specialisation
 
 _FLOATS = ("f32", "f16", "bf16", "f64")
@@ -42,7 +43,7 @@ class ChangingNumbers:
 SCALE_REMEDY = "give scale=1.0 and multiply the output by the number"
 
 
-def recurrence(function=None, *, states=1, reverse=False, queries=()):
+def recurrence(function=None, *, states=1, reverse=False, queries=(), f32_matmuls=None):
     """Makes a gated linear recurrence of a function that is one step of it.
 
     The function takes the state and then one argument for each tensor: what this step sees of it.
@@ -86,6 +87,9 @@ def recurrence(function=None, *, states=1, reverse=False, queries=()):
             S = S.decay(g).add(k, v)
             return S, S.read(q)
 
+    `f32_matmuls` lets float32 rows go chunk by chunk on a GPU, in matmuls of bfloat16 terms: two of an operand
+    with "bf16x3", an error below 1e-5, or three with "bf16x6", below 1e-6. Else they go step by step.
+
     A call also takes
 
     - `initial_state`: the state before the first step, or a tuple of them, None for zero;
@@ -116,8 +120,10 @@ def recurrence(function=None, *, states=1, reverse=False, queries=()):
     array, in the old one's memory where that is donated. There are no derivatives.
     """
     if function is None:
-        return functools.partial(recurrence, states=states, reverse=reverse, queries=queries)
-    return Recurrence(function, states, reverse, queries)
+        return functools.partial(recurrence, states=states, reverse=reverse, queries=queries, f32_matmuls=f32_matmuls)
+    if f32_matmuls not in F32_MATMULS:
+        raise ValueError(f"'f32_matmuls' must be None, 'bf16x3' or 'bf16x6', but is {f32_matmuls!r}")
+    return Recurrence(function, states, reverse, queries, f32_matmuls=f32_matmuls)
 
 
 class Recurrence:

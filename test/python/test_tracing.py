@@ -339,6 +339,21 @@ class Explanations(unittest.TestCase):
         self.assertIn("not chunked", str(other))
         self.assertNotIn("f32-matmuls", str(other))
 
+    def test_f32_rows_by_chunks(self):
+        def linear(S, q, k, v):
+            S = S.add(k, v)
+            return S, S.read(q)
+        rows = [np.ones((1, 256, 2, 32), np.float32)] * 3
+        by_steps = ejk.recurrence(linear).explain(*rows, target="sm_90a")
+        self.assertEqual(by_steps.schedule, "step")
+        self.assertIn("or make the recurrence with f32_matmuls='bf16x6'", str(by_steps))
+        for matmuls in "bf16x3", "bf16x6":
+            for derivatives in 0, 1:
+                made = ejk.recurrence(f32_matmuls=matmuls)(linear)
+                self.assertEqual(made.explain(*rows, target="sm_90a", derivatives=derivatives).schedule, "chunk")
+        with self.assertRaisesRegex(ValueError, "'f32_matmuls' must be None, 'bf16x3' or 'bf16x6', but is 'tf32'"):
+            ejk.recurrence(linear, f32_matmuls="tf32")
+
 
 if __name__ == "__main__":
     unittest.main()
