@@ -109,63 +109,40 @@ _INDICES, _NUMBERS = ("read_slots", "write_slots", "accepted"), ("first_slot", "
 _TENSORS = _torch._TENSORS
 
 
-_plans = {}  # by the types of a call's arguments and keywords
-_MOST_PLANS = 1024
-
-
-def _plan_of(kinds, names, others):
-    """What a call of these types is made of: the places of the arguments that are tensors and of those that
-    are numbers, of the keywords that are indices in the order of a program, or None, and of those that are
-    numbers. False where only the long way can."""
-    if not all(kind in _TENSORS or kind in CONSTANTS for kind in kinds):
-        return False
-    indices, numbers = dict.fromkeys(_INDICES), []
-    for place, (name, kind) in enumerate(zip(names, others)):
-        if kind is type(None):
-            continue
-        if name in _INDICES and kind in _TENSORS:
-            indices[name] = place
-        elif name in _NUMBERS and kind in (int, bool):
-            numbers.append(place)
-        else:
-            return False
-    return ([i for i, kind in enumerate(kinds) if kind in _TENSORS],
-            [i for i, kind in enumerate(kinds) if kind in CONSTANTS],
-            *[indices[name] for name in _INDICES], numbers)
-
-
 def _place(arguments, named, cu_seqlens):
     """(what tells calls of one recurrence apart without their tensors, the tensors but the pools); None
     where only the long way can."""
-    values = (*named.values(),)
-    form = (*map(type, arguments),), (*named,), (*map(type, values),)
-    plan = _plans.get(form)
-    if plan is None:
-        plan = _plan_of(*form)
-        if len(_plans) < _MOST_PLANS:
-            _plans[form] = plan
-    if not plan:
-        return None, ()
-    own, constants, read, write, accepted, numbers = plan
-    tensors, rows = [arguments[i] for i in own], 0
-    for tensor in tensors:
-        if tensor.dim() > 2:
-            rows = tensor.shape[1]
-            break
+    tensors, place, rows = [], [cu_seqlens is None], 0
+    for argument in arguments:
+        if type(argument) in _TENSORS:
+            if not rows and argument.dim() > 2:
+                rows = argument.shape[1]
+            tensors.append(argument)
+            place.append(None)
+        elif type(argument) in CONSTANTS:
+            place.append((type(argument), repr(argument)))
+        else:
+            return None, ()
     if cu_seqlens is not None:
         tensors.append(cu_seqlens)
-    read, write = None if read is None else values[read], None if write is None else values[write]
-    same = read is write
-    if read is not None:
-        tensors.append(read)
-    if accepted is not None:
-        tensors.append(values[accepted])
-    if write is not None and not same:
-        tensors.append(write)
-    # A few rows are a size of the program. 0.0 and -0.0 are equal, and so are other numbers of two types.
-    return (form, cu_seqlens is None, same, rows if rows <= _pools._FEW_ROWS else 0,
-            repr([arguments[i] for i in constants]) if constants else "",
-            *[values[i] for i in numbers]), tensors
+    # A few rows are a size of the program.
+    place.append(rows if rows <= _pools._FEW_ROWS else 0)
+    given = {}
+    for name, value in named.items():
+        if value is None:
+            continue
+        if name in _INDICES and type(value) in _TENSORS:
+            given[name] = value
+            place.append(name)
+        elif name in _NUMBERS and type(value) in (int, bool):
+            place.append((name, value))
+        else:
+            return None, ()
+    read, written = given.get("read_slots"), given.get("write_slots")
+    same = read is written
+    place.append(same)
+    tensors += [t for t in (read, given.get("accepted"), None if same else written) if t is not None]
+    return tuple(place), tensors
 
 
 def quick_in_pools(sites, arguments, named, cu_seqlens, pool):
