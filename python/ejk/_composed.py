@@ -4,59 +4,9 @@ share."""
 import functools
 
 from . import _functions as fn
-from ._errors import TensorError
 from ._named import default_scale, named, query
-from ._outside import (cast, first_row, next_row, ones_like, operands, softmax, stop_gradient,
-                       times_one, wide)
+from ._outside import cast, ones_like, operands, softmax, stop_gradient, times_one, wide
 from ._recurrence import recurrence
-
-
-@named
-def _mamba3(S, x, dt, A, trap, ahead, B, C, D):
-    S = S.decay(A * dt)
-    own = trap * dt
-    y = S.read(C) + own * fn.sum(B * C) * x
-    # The next step's share of this row decays with the state.
-    S = S.add(B, (own + ahead) * x)
-    return S, y if D is None else y + D * x
-
-
-def mamba3(x, dt, A, trap, B, C, D=None, *, previous=None, initial_state=None, cu_seqlens=None,
-           reverse=False, save_states=True):
-    """Mamba-3's state-space model with one input and one output a head (SISO), by the trapezoidal rule.
-
-    S = α·S + (1 − λ)·dt·α·B₋₁ x₋₁ᵀ + λ·dt·B xᵀ with α = exp(A·dt);  y = Sᵀ C + D·x
-
-    B₋₁ and x₋₁ are those of the row before. x [B, T, H, P]; dt [B, T, H], after its softplus, in float32;
-    A [H] or [B, T, H], negative; trap is λ [B, T, H], from 0 to 1, after its sigmoid, in float32; B and C
-    [B, T, G, N] with G dividing H, with their biases and rotated by their angles; D [H]. States are
-    [B, H, N, P].
-
-    A sequence is continued with its final state as `initial_state` and its last rows of B and x as
-    `previous`, a pair of [N, G, N'] and [N, H, P] (N' channels of B)."""
-    x, dt, A, trap, B, C, D = operands(
-        ("x", x, "[B, T, H, P]"), ("dt", dt, "[B, T, H]"), ("A", A, "[...]"), ("trap", trap, "[B, T, H]"),
-        ("B", B, "[B, T, G, N]"), ("C", C, "[B, T, G, N]"), ("D", D, "[H]?"))
-    if tuple(dt.shape) != tuple(trap.shape):
-        raise TensorError(f"'trap' must have the shape of 'dt', {list(dt.shape)}, but has {list(trap.shape)}")
-    ahead = next_row(dt * (1 - trap), cu_seqlens, reverse)
-    if previous is not None:
-        initial_state = _with_previous(initial_state, previous, dt * (1 - trap), cu_seqlens, reverse)
-    return _mamba3(reverse)(x, dt, A, trap, ahead, B, C, D, initial_state=initial_state,
-                            cu_seqlens=cu_seqlens, save_states=save_states)
-
-
-def _with_previous(state, previous, shares, cu_seqlens, reverse):
-    """`state` with the first step's share of the row before it."""
-    if not isinstance(previous, (tuple, list)) or len(previous) != 2:
-        raise TensorError("'previous' must be a pair, B and x of the row before the first")
-    B, x = (wide(rows) for rows in previous)
-    N, G, channels = B.shape
-    H, P = x.shape[1:]
-    share = first_row(shares, cu_seqlens, reverse).reshape(N, G, H // G, 1, 1)
-    added = (share * B.reshape(N, G, 1, channels, 1) * x.reshape(N, G, H // G, 1, P)).reshape(
-        N, H, channels, P)
-    return added if state is None else state + added
 
 
 # The gate is first, so that scores have its type: float32.
@@ -191,4 +141,4 @@ def mlstm(q, k, v, i, f, *, scale=None, eps=0.0, initial_state=None, cu_seqlens=
     return _mlstm_divided(r, product, top, eps), (times_one(C, -m), times_one(n[..., 0], -m), m)
 
 
-__all__ = ["mamba3", "gated_slot_attention", "mlstm"]
+__all__ = ["gated_slot_attention", "mlstm"]

@@ -91,6 +91,22 @@ def stack(arrays, axis):
     return _library(arrays[0]).stack(list(arrays), axis)
 
 
+def unstack(x, axis):
+    """The arrays along an axis, which is dropped."""
+    if _is_torch(x):
+        return x.unbind(axis)
+    before = (slice(None),) * axis
+    return tuple(x[(*before, i)] for i in range(x.shape[axis]))
+
+
+def may_be_differentiated(*arrays):
+    """Whether a derivative by one of the arrays may be asked for, as far as is known. Some may be None."""
+    arrays = [x for x in arrays if x is not None]
+    if _is_torch(arrays[0]):
+        return sys.modules["torch"].is_grad_enabled() and any(x.requires_grad for x in arrays)
+    return _arrays.door_of(arrays[0]).__name__ == "ejk._jax"
+
+
 def stop_gradient(x):
     """`x` as a constant to derivatives."""
     if _is_torch(x):

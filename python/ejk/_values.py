@@ -10,7 +10,7 @@ from numbers import Real
 from ._errors import PACKAGE, TraceError, is_users
 
 # Their functions are written as a user's are.
-_OPS = tuple(PACKAGE + name for name in ("ops.py", "_corrected.py", "_composed.py"))
+_OPS = tuple(PACKAGE + name for name in ("ops.py", "_corrected.py", "_composed.py", "_mamba3.py"))
 
 
 def user_place():

@@ -24,10 +24,11 @@ from operator import index  # of a size that torch holds symbolic, the number
 
 from . import _arrays, _functions as f
 from ._blocks import gated_delta_net, kda_block
-from ._composed import gated_slot_attention, mamba3, mlstm
+from ._composed import gated_slot_attention, mlstm
 from ._corrected import comba, gated_delta_product, gdn2, oja
 from ._errors import TensorError, name_of_call
 from ._mamba2_block import mamba2_block
+from ._mamba3 import mamba3, mamba3_mimo
 from ._named import default_scale as _default_scale, named as _named, query as _query
 from ._program import Program, register
 from ._recurrence import SCALE_REMEDY, ChangingNumbers
@@ -36,8 +37,8 @@ from ._scan_text import number_text
 
 __all__ = ["recurrent", "gla", "simple_gla", "lightning_attn", "retention", "linear_attn",
            "mamba2_ssd", "rwkv6", "hgrn2", "mlstm", "delta_rule", "gated_delta_rule", "kda",
-           "rwkv7", "gated_delta_product", "gdn2", "comba", "oja", "mamba3", "gated_slot_attention",
-           "gated_delta_net", "kda_block", "mamba2_block", "rwkv7_block",
+           "rwkv7", "gated_delta_product", "gdn2", "comba", "oja", "mamba3", "mamba3_mimo",
+           "gated_slot_attention", "gated_delta_net", "kda_block", "mamba2_block", "rwkv7_block",
            "rwkv7_shift"]
 
 

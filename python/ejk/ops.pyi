@@ -108,6 +108,11 @@ def mamba3(x: _T, dt: Tensor, A: Tensor, trap: Tensor, B: Tensor, C: Tensor,
            D: Tensor | None = None, *, previous: tuple[Tensor, Tensor] | None = None,
            initial_state: Tensor | None = None, cu_seqlens: Tensor | None = None,
            reverse: bool = False, save_states: bool = True) -> tuple[_T, _T]: ...
+def mamba3_mimo(x: _T, dt: Tensor, A: Tensor, trap: Tensor, B: Tensor, C: Tensor, mimo_x: Tensor,
+                D: Tensor | None = None, *, mimo_o: Tensor | None = None, z: Tensor | None = None,
+                mimo_z: Tensor | None = None, previous: tuple[Tensor, Tensor] | None = None,
+                initial_state: Tensor | None = None, cu_seqlens: Tensor | None = None,
+                reverse: bool = False, save_states: bool = True) -> tuple[_T, _T]: ...
 def gated_slot_attention(q: _T, k: Tensor, v: Tensor, s: Tensor, g: Tensor, *,
                          scale: float | None = None,
                          initial_state: tuple[Tensor | None, Tensor | None] | None = None,

@@ -95,6 +95,8 @@ class Errors(unittest.TestCase):
             "gated_delta_product": dict(q=rows, k=rows[:, :, None], v=rows[:, :, None],
                                         beta=numbers[:, :, None], g=numbers),
             "mamba3": dict(x=rows, dt=numbers, A=heads, trap=numbers, B=rows, C=rows, D=heads),
+            "mamba3_mimo": dict(x=rows, dt=numbers, A=heads, trap=numbers, B=rows[:, :, None], C=rows[:, :, None],
+                                D=heads, z=rows, **{n: rows[0, 0][:, None] for n in ("mimo_x", "mimo_o", "mimo_z")}),
             "gated_slot_attention": dict(**q, s=rows, g=rows),
             "gated_delta_net": dict(**block, a=numbers, dt_bias=heads),
             "kda_block": dict(**block, g=rows, dt_bias=all_channels),

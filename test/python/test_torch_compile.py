@@ -24,7 +24,7 @@ def operands():
              u=torch.randn(H, K), A=-torch.rand(H), s=normal(H, 4), gv=-torch.rand(1, 8, H, V),
              gs=-torch.rand(1, 8, H, 4), w=torch.randn(H * (2 * K + V), 4) / 2, n=torch.rand(V),
              wm=torch.randn(H * V + 2 * K, 4) / 2, nm=torch.rand(H * V),
-             h0=torch.randn(1, H, K, V), cu=torch.tensor([0, 3, 8]))
+             vm=torch.randn(H, V), h0=torch.randn(1, H, K, V), cu=torch.tensor([0, 3, 8]))
     t.update(a=-t["k"], b=t["k"] * t["beta"][..., None], i=t["v"])
     return t
 
@@ -52,6 +52,9 @@ OPS = {
     "oja": lambda f, t: f(t["q"], t["k"], t["v"], t["beta"], t["gv"]),
     "mamba3": lambda f, t: f(t["v"], t["beta"], t["A"], t["beta"], t["k"], t["q"], cu_seqlens=t["cu"],
                              previous=(t["k"][0, :2], t["v"][0, :2])),
+    "mamba3_mimo": lambda f, t: f(t["v"], t["beta"], t["A"], t["beta"], *(torch.stack((t[n], t["u"].expand_as(t[n])), 2)
+                                                                         for n in "kq"),
+                                  torch.stack((t["vm"], t["vm"]), 1), t["A"], cu_seqlens=t["cu"]),
     "gated_slot_attention": lambda f, t: f(t["q"], t["k"], t["v"], t["s"], t["gs"]),
     "gated_delta_net": lambda f, t: f(t["q"], t["k"], t["v"], t["v"], t["g"], t["beta"], t["w"], t["A"], t["A"], t["n"]),
     "mamba2_block": lambda f, t: f(t["v"], t["k"][:, :, :1], t["q"][:, :, :1], t["i"], t["beta"], t["wm"], t["A"], t["A"],
