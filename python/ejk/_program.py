@@ -275,8 +275,10 @@ class Program:
         """An entry for what has no kernel on a CPU, but has one on a GPU, and so a manifest."""
         try:
             entry = self._make(order, wrt, _MANIFEST_TARGET)
-        except CompileError:
-            raise refusal from None
+        except CompileError as other:
+            # What a CPU lacks says that a GPU's kernel has it, so that what that lacks is said, too.
+            own = {d.text for d in refusal.diagnostics}
+            raise CompileError([*refusal.diagnostics, *(d for d in other.diagnostics if d.text not in own)]) from None
         reason = next((d.text for d in refusal.diagnostics if d.severity == "error"), "")
         warn(f"ejk has no CPU kernel for '{entry.name}' and runs it in the interpreter, which is "
              f"slow: {reason}")

@@ -122,7 +122,8 @@ class Trace:
             except OverflowError:
                 self._fail(f"{what} is a Python number that float64 does not hold")
         if isinstance(given, State):
-            self._fail(f"{what} must be a number or a vector, but is a matrix of state")
+            self._fail(f"{what} must be a number or a vector, but is a matrix of state, which changes by "
+                       "S.decay(gate) and S.add(key, value) alone and is read by S.read(vector)")
         if not isinstance(given, Value):
             self._fail(f"{what} must be a traced value or a Python number, but is "
                        f"{type(given).__module__}.{type(given).__qualname__}; pass tensors as arguments"

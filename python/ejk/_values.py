@@ -74,6 +74,11 @@ def _call(function, name, arguments, options):
         fail(f"{name} in a step is ejk's: {wrong}")
 
 
+# What to write for a function of NumPy or torch that is not one of a step.
+_INSTEAD = {"outer": ": S.add(k, v) adds the outer product of k and v to a state",
+            **dict.fromkeys(("dot", "inner", "vdot"), ": use ejk.sum(a * b)")}
+
+
 class Value:
     """A number (`size` is None) or a vector of a step, in f32; `boolean` for a comparison's."""
 
@@ -101,7 +106,7 @@ class Value:
         own = {"where": _functions.where, "sum": _functions.sum, "max": _functions.max,
                "amax": _functions.max, "clip": _functions.clip}.get(function.__name__)
         if own is None:
-            fail(f"np.{function.__name__} has no counterpart in a step")
+            fail(f"np.{function.__name__} has no counterpart in a step{_INSTEAD.get(function.__name__, '')}")
         if set(options) - {"axis"} or "axis" in options and own not in (_functions.sum,
                                                                        _functions.max):
             fail(f"np.{function.__name__} takes no {', '.join(options)} in a step")
@@ -114,7 +119,8 @@ class Value:
         own = {**_functions.BY_NUMPY_NAME, **{n: getattr(_functions, n) for n in _functions.NAMES}}
         if name not in own or any(v is not None and v is not False
                                   for v in (options or {}).values()):
-            fail(f"torch's {name} has no counterpart in a step, which sees vectors and numbers; ejk has "
+            fail(f"torch's {name} has no counterpart in a step, which sees vectors and numbers"
+                 f"{_INSTEAD.get(name, '')}; ejk has "
                  + ", ".join(sorted(_functions.NAMES)))
         return _call(own[name], f"torch's {name}", arguments, {})
 
@@ -130,7 +136,7 @@ class Value:
         what = "vector" if self.size is not None else "number"
         if name in ("decay", "add", "read"):
             fail(f"a {what} has no '{name}': only a state that is a matrix has. A state is one where its "
-                 "decay, add or read is called before anything else", _NoAttribute)
+                 "decay, add or read is called before anything else: S.decay(g) is exp(g) · S", _NoAttribute)
         fail(f"a {what} of a step has no '{name}'; it has sum, max, rotate_half, shifted, last_rows and "
              "arithmetic, and "
              "ejk has functions for it", _NoAttribute)

@@ -41,6 +41,41 @@ class Errors(unittest.TestCase):
             self.assertTrue(all(d.file.endswith("test_numpy_errors.py") for d in refused.diagnostics))
             self.assertIn("test_numpy_errors.py", str(refused))
 
+    def test_a_refusal_for_a_cpu_and_a_gpu_has_both_reasons(self):
+        from unittest import mock
+
+        from ejk._errors import Diagnostic
+        from ejk._program import Program
+
+        def package(self, order, wrt, target, save_states=False):
+            kind = "GPU" if target.startswith("sm_") else "CPU"
+            raise ejk.CompileError([Diagnostic("error", "step.py", 1, 1, f"a {kind} has no kernel", ())])
+        with mock.patch.object(Program, "_package", package), \
+                self.assertRaisesRegex(ejk.CompileError, "a CPU has no kernel\n.*a GPU has no kernel"):
+            Program("", "refused").entry()
+
+    def test_arithmetic_that_a_step_has_not_says_what_to_write(self):
+        def times(S, q, k, v):
+            S = S * np.exp(q.sum())
+            return S, S.read(q)
+
+        def outer(S, q, k, v):
+            return S + np.outer(k, v), S.read(q)
+
+        def dot(S, q, k, v):
+            return S.add(k, v), np.dot(q, k) * v
+
+        def sum_of_states(S, R, q, k, v):
+            R = R.add(k, v)
+            return S - q.sum() * R, R, R.read(q)
+        a = arrays()
+        for step, message in ((times, r"S.decay\(g\) is exp\(g\) · S"),
+                              (outer, r"np.outer .*: S.add\(k, v\) adds the outer"),
+                              (dot, r"np.dot .*: use ejk.sum\(a \* b\)"),
+                              (sum_of_states, r"a matrix of state, which changes by S.decay\(gate\) and S.add")):
+            with self.subTest(step.__name__), self.assertRaisesRegex(ejk.TraceError, message):
+                ejk.recurrence(step, states=1 + (step is sum_of_states))(a["q"], a["k"], a["v"])
+
     def test_branches_are_refused(self):
         @ejk.recurrence
         def branching(S, q, k):
