@@ -23,31 +23,33 @@ IN_PARTS = 8e-3
 
 def definition(x, dt, A, trap, B, C, mimo_x, D=None, mimo_o=None, z=None, mimo_z=None, previous=None,
                initial_state=None, cu_seqlens=None, reverse=False):
-    """(o, states) in f64, so that torch differentiates it."""
+    """(o, states) in f64, so that torch differentiates it. Parameters may have a value for each row, too."""
     x, dt, A, trap, B, C, mimo_x, D, mimo_o, z, mimo_z = (
         None if t is None else t.double() for t in (x, dt, A, trap, B, C, mimo_x, D, mimo_o, z, mimo_z))
     H = x.shape[2]
     if previous is not None:
         previous = [p.double() for p in previous]
+
+    def at(parameter, b, t, rank):
+        return parameter if parameter.dim() == rank else parameter[b, t]
     states, outputs = [], {}
     for n, (b, first, end) in enumerate(reference.sequences(x.shape[1], cu_seqlens, x.shape[0])):
         S = x.new_zeros(H, B.shape[4], x.shape[3]) if initial_state is None else initial_state[n].double()
         earlier = x.new_zeros(S.shape)
         if previous is not None:
-            earlier = products(previous[0][n], mimo_x * previous[1][n][:, None])
+            earlier = products(previous[0][n], at(mimo_x, b, 0, 3) * previous[1][n][:, None])
         for t in reversed(range(first, end)) if reverse else range(first, end):
-            rows = mimo_x * x[b, t][:, None]  # [H, R, P]
+            rows = at(mimo_x, b, t, 3) * x[b, t][:, None]  # [H, R, P]
             now = products(B[b, t], rows)
-            rate = A if A.dim() == 1 else A[b, t]
-            alpha, step, share = ((rate * dt[b, t]).exp(), dt[b, t], trap[b, t])
+            alpha, step, share = (at(A, b, t, 1) * dt[b, t]).exp(), dt[b, t], trap[b, t]
             S = (alpha[:, None, None] * S + ((1 - share) * step * alpha)[:, None, None] * earlier
                  + (share * step)[:, None, None] * now)
             y = torch.einsum("hnp,rhn->hrp", S, test_named.heads(C[b, t], H))
             if D is not None:
-                y = y + D[:, None, None] * rows
+                y = y + at(D, b, t, 1)[:, None, None] * rows
             if z is not None:
-                y = y * torch.nn.functional.silu(mimo_z * z[b, t][:, None])
-            outputs[b, t] = y.transpose(0, 1) if mimo_o is None else (mimo_o * y).sum(1)
+                y = y * torch.nn.functional.silu(at(mimo_z, b, t, 3) * z[b, t][:, None])
+            outputs[b, t] = y.transpose(0, 1) if mimo_o is None else (at(mimo_o, b, t, 3) * y).sum(1)
             earlier = now
         states.append(S)
     zero = torch.zeros_like(next(iter(outputs.values())))
@@ -99,11 +101,19 @@ class Torch(unittest.TestCase):
                          if n != "previous")
         for i, (a, b) in enumerate(zip(found, wanted, strict=True)):
             self.assertLess(error(a.double(), b), limit, f"{what}: result {i}")
-        largest = max(b.double().norm() for b in exact.values())
+        norms = {key: b.double().norm() for key, b in exact.items()}
+        # A parameter's gradient is a sum over rows, whose terms may cancel: its error is of these terms. A gate's
+        # terms are sums themselves, so that their errors do not cancel.
+        rows = {n: case[n].expand(*case["dt"].shape[:2], *case[n].shape) for n in ("D", "mimo_x", "mimo_o", "mimo_z")
+                if n in case}
+        terms = test_named.gradients(definition, {**case, **rows, "A": case["A"].expand_as(case["dt"])}, 0)[1]
+        norms.update({(n, 0): max(norms[n, 0], terms[n, 0].double().norm()) for n in rows})
+        norms["A", 0] = terms["A", 0].double().abs().sum((0, 1)).norm()
+        largest = max(norms.values())
         for key, a in own.items():
             b = exact[key].double()
             # A gradient that all but vanishes is a sum of terms that cancel.
-            norm = max(b.norm(), 1e-3 * largest)
+            norm = max(norms[key], 1e-3 * largest)
             self.assertLess((a.double() - b).norm() / norm, limit, f"{what}: gradient of {key}")
 
     def test_few_steps(self):
