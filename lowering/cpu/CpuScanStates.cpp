@@ -6,7 +6,8 @@ using namespace mlir;
 using namespace ejk;
 
 void CpuScanEmitter::allocateStates() {
-  bool isTurned = false;
+  // A scan of rows may read saved states and have none.
+  bool isTurned = llvm::is_contained(plan.savedByRow, false);
   for (Value arg : scan.getStateArgs()) {
     int64_t floats = isMatrix(arg)                  ? plan.group * steps.rows * plan.width
                      : !hasChannels(arg)            ? 1

@@ -160,10 +160,6 @@ private:
   void findDependences(ArrayRef<Operation *> order) {
     llvm::DenseMap<Value, Operation *> lastStore; // by destination
     Operation *lastRegion = nullptr;
-    SmallVector<Operation *> ofCarried;
-    for (Operation *op : order)
-      if (isOfCarried(op))
-        ofCarried.push_back(op);
     for (size_t i = 0; i < order.size(); ++i) {
       Operation *op = order[i];
       auto &before = needs[op];
@@ -173,8 +169,6 @@ private:
             if (Operation *here = block.findAncestorOpInBlock(*maker); here && here != op)
               before.push_back(here);
       });
-      if (isa<DotOp>(op))
-        before.append(ofCarried.begin(), ofCarried.end());
       if (lastRegion)
         before.push_back(lastRegion);
       if (op->getNumRegions()) {
@@ -189,6 +183,11 @@ private:
       }
     }
     // After all true dependences are known.
+    for (Operation *op : order)
+      if (isOfCarried(op))
+        for (DotOp dot : block.getOps<DotOp>())
+          if (!dependsOn(op, dot)) // by a factor, say
+            needs[dot].push_back(op);
     for (DotOp dot : block.getOps<DotOp>())
       addOtherUsers(dot);
   }

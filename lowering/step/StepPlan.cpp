@@ -115,7 +115,9 @@ private:
 
   LogicalResult chooseAxes() {
     std::optional<VectorType> matrix;
-    for (Value state : scan.getStateArgs()) {
+    // A scan of rows may read states that another one saved, and have none.
+    for (Value state : llvm::concat<Value>(SmallVector<Value>(scan.getStateArgs()),
+                                           SmallVector<Value>(scan.getSavedArgs()))) {
       auto type = dyn_cast<VectorType>(state.getType());
       if (!type || type.getRank() != 2)
         continue;

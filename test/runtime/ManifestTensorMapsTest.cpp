@@ -163,5 +163,5 @@ TEST(ManifestTensorMaps, AreLimited) {
   args.push_back(tensorMap());
   EXPECT_TRUE(
       contains(patched("/entries/0/launches/0/args", args),
-               "entries[0].launches: have 65 tensor maps together, more than the limit of 64"));
+               "entries[0].launches: have 129 tensor maps together, more than the limit of 128"));
 }

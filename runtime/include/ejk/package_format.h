@@ -77,7 +77,7 @@ typedef struct ejk_package_header {
 #define EJK_MAX_LAUNCHES 512
 #define EJK_MAX_ARGUMENTS 8192        /* of all launches together */
 #define EJK_MAX_LAUNCH_ARGUMENTS 1024 /* of one launch */
-#define EJK_MAX_TENSOR_MAPS 64 /* among those arguments */
+#define EJK_MAX_TENSOR_MAPS 128 /* among those arguments */
 #define EJK_MAX_EXPRESSION_DEPTH 32
 
 /* What a condition may read of the device, besides the entry's symbols. */
