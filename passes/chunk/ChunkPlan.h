@@ -208,6 +208,7 @@ private:
   Corrections corrections;
   enum class Mark { none, under, done };
   llvm::SmallVector<Mark> marks;
+  llvm::SmallVector<unsigned> path; // of what is visited, each for the one before it
   llvm::DenseSet<std::pair<mlir::Value, unsigned>> seen, checkedForms;
   llvm::DenseMap<mlir::Operation *, unsigned> chainOfRead;
   llvm::DenseMap<mlir::Value, std::pair<unsigned, unsigned>> sums;

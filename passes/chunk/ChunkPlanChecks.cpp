@@ -122,6 +122,13 @@ LogicalResult ChunkPlan::visit(unsigned node) {
   if (marks[node] == Mark::done)
     return success();
   if (marks[node] == Mark::under) {
+    bool throughOthers = llvm::any_of(ArrayRef(llvm::find(path, node) + 1, path.end()),
+                                      [&](unsigned other) { return other < chains.size(); });
+    if (node < chains.size() && throughOthers)
+      return decline(chains[node].reads.front().op,
+                     "what is read of the state decides over another state's gates or vectors, and "
+                     "what is read of that one over this one's; those of one of them must come from "
+                     "sequences and parameters");
     if (node < chains.size())
       return decline(chains[node].reads.front().op,
                      "what is read of the state decides over the state's own gates or vectors, "
@@ -130,6 +137,7 @@ LogicalResult ChunkPlan::visit(unsigned node) {
                    "what the state adds up depends on the state itself");
   }
   marks[node] = Mark::under;
+  path.push_back(node);
   if (node < chains.size()) {
     for (auto [value, dim] : inputs(chains[node]))
       if (failed(visitValue(value, node)))
@@ -145,6 +153,7 @@ LogicalResult ChunkPlan::visit(unsigned node) {
         return failure();
   }
   marks[node] = Mark::done;
+  path.pop_back();
   return success();
 }
 

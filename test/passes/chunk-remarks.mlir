@@ -236,3 +236,23 @@ func.func @parity(%q: tensor<?x?x?x4xbf16>) -> tensor<?x?x4x4xf32> {
   }
   return %ht : tensor<?x?x4x4xf32>
 }
+
+// -----
+
+// Each state takes what is read of both.
+func.func @momentum(%k: tensor<?x?x?x4xbf16>, %g: tensor<?x?x?xf32>) -> (tensor<?x?x?x4xf32>, tensor<?x?x4x4xf32>) {
+  %o, %n, %m = ejk.scan sequences(%kt = %k : tensor<?x?x?x4xbf16>, %gt = %g : tensor<?x?x?xf32>)
+      states(%N = zero : tensor<?x?x4x4xf32>, %M = zero : tensor<?x?x4x4xf32>) -> (tensor<?x?x?x4xf32>) {
+    %kw = arith.extf %kt : vector<4xbf16> to vector<4xf32>
+    // expected-remark @below {{not chunked: what is read of the state decides over another state's gates or vectors, and what is read of that one over this one's; those of one of them must come from sequences and parameters}}
+    %rn = ejk.read %N, %kw along key : vector<4x4xf32>, vector<4xf32>
+    %rm = ejk.read %M, %kw along key : vector<4x4xf32>, vector<4xf32>
+    %w = arith.subf %kw, %rn : vector<4xf32>
+    %u = arith.addf %w, %rm : vector<4xf32>
+    %N1 = ejk.outer_add %N, %kw, %u : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    %M1 = ejk.decay %M by %gt along head : vector<4x4xf32>, f32
+    %M2 = ejk.outer_add %M1, %kw, %u : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%N1, %M2 : vector<4x4xf32>, vector<4x4xf32>) outputs(%rn : vector<4xf32>)
+  }
+  return %o, %n : tensor<?x?x?x4xf32>, tensor<?x?x4x4xf32>
+}
