@@ -56,6 +56,7 @@ public:
 
   /// Says at the op in the way why the scan cannot be split.
   LogicalResult analyze();
+  SmallVector<Value> nextsOfTotals();
   /// Whether no segment's start depends on the one before.
   bool areApart() const {
     return llvm::none_of(states, [](const SplitState &state) { return state.needsTotals(); });
@@ -212,6 +213,9 @@ LogicalResult TimeSplitter::analyze() {
       return failure();
     states.push_back(*state);
   }
+  for (Value value : computedFrom(nextsOfTotals()))
+    if (auto checkpoint = value.getDefiningOp<CheckpointOp>())
+      return decline(checkpoint, "a state takes what is read of saved states");
   return success();
 }
 
@@ -219,14 +223,19 @@ LogicalResult TimeSplitter::analyze() {
 // The scans
 //===----------------------------------------------------------------------===//
 
-SmallVector<TimeSplitter::Totals> TimeSplitter::scanFromZero() {
-  // What the linear states' next values and gates are made of.
+/// The next values of the states that a scan of each segment starts from zero.
+SmallVector<Value> TimeSplitter::nextsOfTotals() {
   SmallVector<Value> nexts;
-  YieldOp yield = scan.getYield();
-  for (auto [state, next] : llvm::zip(states, yield.getStates()))
+  for (auto [state, next] : llvm::zip(states, scan.getYield().getStates()))
     if (state.needsTotals())
       nexts.push_back(next);
-  llvm::SetVector<Value> needed = computedFrom(nexts);
+  return nexts;
+}
+
+SmallVector<TimeSplitter::Totals> TimeSplitter::scanFromZero() {
+  // What the linear states' next values and gates are made of.
+  llvm::SetVector<Value> needed = computedFrom(nextsOfTotals());
+  YieldOp yield = scan.getYield();
 
   // Whichever has the heads, so that no other is passed for them alone.
   ScanBuilder builder(b, scan, /*turned=*/false, sequenceWithHeads(scan, needed));
