@@ -17,7 +17,8 @@ struct TileGrid {
   bool vectorIsRow = false;
   /// Where rows of another step lie: those in the tensor are the `tensorRows` rows from `rowBegin` on.
   /// With a halo, the others are at their place from `haloBase` on, `haloStride` apart, those in
-  /// the tensor from `tensorBase` on; without one, they do not exist, and `tensorRows` is the limit.
+  /// the tensor from `tensorBase` on; without one, they do not exist, and `tensorRows` is the
+  /// limit.
   mlir::Value rowBegin = {}, tensorRows = {}, tensorBase = {}, haloBase = {}, haloStride = {};
 
   /// A whole tensor of `type`, without limits.

@@ -148,9 +148,9 @@ StepEmitter::Unit StepEmitter::unitOf(const Domain &domain, unsigned index) {
   return {b.div(unit, perStep), b.mul(b.rem(unit, perStep), domain.width), active};
 }
 
-/// The address of a row's element at `channel`, or of its first. In a loop over steps, that of a row by
-/// the caller's stride is computed anew: the row's number is the same for all tensors, an address of
-/// each would take registers of its own.
+/// The address of a row's element at `channel`, or of its first. In a loop over steps, that of a row
+/// by the caller's stride is computed anew: the row's number is the same for all tensors, an address
+/// of each would take registers of its own.
 Value StepEmitter::addressOf(const Row &row, const RowAddress &there, Value channel) {
   Value base = there.base, number = there.row, stride = row.stride;
   bool anew = row.givenStride && !plan.singleStep;

@@ -126,9 +126,9 @@ LogicalResult ChunkPlan::visit(unsigned node) {
                                       [&](unsigned other) { return other < chains.size(); });
     if (node < chains.size() && throughOthers)
       return decline(chains[node].reads.front().op,
-                     "what is read of the state decides over another state's gates or vectors, and "
-                     "what is read of that one over this one's; those of one of them must come from "
-                     "sequences and parameters");
+                     "what is read of the state decides over another state's gates or vectors, "
+                     "and what is read of that one over this one's; those of one of them must "
+                     "come from sequences and parameters");
     if (node < chains.size())
       return decline(chains[node].reads.front().op,
                      "what is read of the state decides over the state's own gates or vectors, "
