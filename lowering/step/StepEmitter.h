@@ -34,7 +34,7 @@ private:
     /// Of rows of another step: which, and the head's part of the halo, if there is one.
     ShiftOp shift = {};
     Value haloPointer = {}, haloBase = {}, haloStride = {};
-    /// The caller's stride as i32, where it decides, and the first column of the head's part of a row.
+    /// As i32: the caller's stride, where it decides, and the first column of the head's part of a row.
     Value givenStride = {}, column = {};
   };
   /// A contiguous part of a state in memory that one thread has. `slots` are its elements in the

@@ -251,7 +251,7 @@ void StepEmitter::locate() {
     row.element = type.getElementType();
     row.stride = row.givenStride ? b.wide(row.givenStride) : b.mul(row.heads, channels);
     Value column = b.mul(ofQuery ? b.wide(b.mul(head, group)) : ownHead(row.heads), channels);
-    row.column = column;
+    row.column = b.narrow(column);
     row.base = b.at(row.pointer, row.element, b.add(b.mul(firstRow, row.stride), column));
     if (row.haloPointer) {
       row.haloBase = b.at(row.haloPointer, row.element, column);

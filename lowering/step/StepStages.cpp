@@ -161,7 +161,7 @@ Value StepEmitter::addressOf(const Row &row, const RowAddress &there, Value chan
   }
   Value offset = b.mul(number, stride);
   if (anew)
-    offset = b.add(offset, row.column);
+    offset = b.add(offset, b.wide(row.column));
   auto at = [&](Value base, Value offset) {
     return b.at(base, row.element, channel ? b.add(offset, channel) : offset);
   };
