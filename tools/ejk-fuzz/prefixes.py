@@ -26,7 +26,7 @@ class Prefixes:
     """Where the sequences of a case are cut: behind row `last` of each, in the order of steps."""
 
     def __init__(self, case, schedule, rng):
-        self.case, self.rng = case, rng
+        self.case, self.schedule, self.rng = case, schedule, rng
         self.coarse = depends_on_chunks(case, schedule)
         ends = [0, case.T] if case.cu is None else case.cu
         entries = range(case.B)
@@ -57,11 +57,14 @@ class Prefixes:
         return -rows if name in ("q", "v") else rows
 
     def cut(self):
-        """(inputs that end with one row, the rows that are compared); None where sizes say how long they are."""
+        """(inputs that end with one row, the rows that are compared); None where sizes say how long they are, or
+        where the only row goes step by step."""
         case = self.case
         if case.cu is not None or case.reverse or "T" not in case.dynamic:
             return None
         last = self.spans[0][3] if self.spans else 0
+        if last == 0 and self.schedule != "step":
+            return None
         inputs = {name: (kind, x[:, :last + 1] if name in rows_of(case) else x)
                   for name, (kind, x) in case.inputs.items()}
         return inputs, slice(0, (last + 1) // CHUNK * CHUNK if self.coarse else last + 1)
