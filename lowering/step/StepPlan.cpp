@@ -116,8 +116,9 @@ private:
   LogicalResult chooseAxes() {
     std::optional<VectorType> matrix;
     // A scan of rows may read states that another one saved, and have none.
-    for (Value state : llvm::concat<Value>(SmallVector<Value>(scan.getStateArgs()),
-                                           SmallVector<Value>(scan.getSavedArgs()))) {
+    SmallVector<Value> states(scan.getStateArgs());
+    llvm::append_range(states, scan.getSavedArgs());
+    for (Value state : states) {
       auto type = dyn_cast<VectorType>(state.getType());
       if (!type || type.getRank() != 2)
         continue;

@@ -159,6 +159,7 @@ LogicalResult ChunkPlan::visit(unsigned node) {
 
 LogicalResult ChunkPlan::checkOrder() {
   marks.assign(chains.size() + accumulators.size(), Mark::none);
+  path.clear();
   for (unsigned node = 0; node < marks.size(); ++node)
     if (failed(visit(node)))
       return failure();
