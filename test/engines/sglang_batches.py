@@ -18,6 +18,7 @@ from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMo
 from sglang.srt.plugins.hook_registry import HookRegistry
 
 import ejk_sglang
+import engine_reference as reference
 
 REQUESTS = 6
 
@@ -91,3 +92,14 @@ def known_on_host(found):
     found.mamba_prefill_track_mask_cpu = found.mamba_track_mask.tolist()
     found.mamba_track_seqlens_cpu = found.mamba_track_seqlens.tolist()
     return found
+
+
+class PoolTest:
+    """What tests ask of results and of a `pool`, which was `before`. Errors are below `limit`."""
+
+    def assertClose(self, found, expected, what=""):
+        self.assertLess(reference.error(found, expected), self.limit, what)
+
+    def assertKept(self, but):
+        for slot in set(range(len(self.pool))) - set(but):
+            self.assertTrue(torch.equal(self.pool[slot], self.before[slot]), f"slot {slot}")

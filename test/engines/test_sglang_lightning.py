@@ -16,7 +16,7 @@ from sglang.srt.model_executor.forward_context import ForwardContext, forward_co
 H, D, DRAFTS = 4, 32, 3
 
 
-class Layer:
+class Layer(batches.PoolTest):
     type, limit = torch.float32, 1e-5
     layer_id, fields = 0, {}
 
@@ -49,13 +49,6 @@ class Layer:
     def whole(self, rows, state=None):
         return reference.lightning(*rows, self.backend.tp_slope[0].view(H),
                                    torch.zeros(H, D, D) if state is None else state, D ** -0.5)
-
-    def assertClose(self, found, expected, what=""):
-        self.assertLess(reference.error(found, expected), self.limit, what)
-
-    def assertKept(self, but):
-        for slot in set(range(len(self.pool))) - set(but):
-            self.assertTrue(torch.equal(self.pool[slot], self.before[slot]), f"slot {slot}")
 
     def test_prefill_in_pieces_and_decode(self):
         rows, slots, at, outputs = [self.rows(80) for _ in range(2)], [5, 3], [0, 0], [[], []]

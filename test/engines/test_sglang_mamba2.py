@@ -47,7 +47,7 @@ def convolve_tokens(x, conv_state, weight, bias, activation, conv_state_indices,
     return out
 
 
-class Mixer(unittest.TestCase):
+class Mixer(batches.PoolTest, unittest.TestCase):
     type, limit = torch.float32, 1e-5
 
     def setUp(self):
@@ -92,13 +92,6 @@ class Mixer(unittest.TestCase):
                 x.reshape(-1, H, P), dt, mixer.A, B.reshape(-1, GROUPS, S), C.reshape(-1, GROUPS, S), mixer.D,
                 mixer.dt_bias, torch.zeros(H, P, S) if state is None else state)
             return mixer.out_proj(mixer.norm.forward_native(y.reshape(-1, INNER).float(), gate))[0], states
-
-    def assertClose(self, found, expected, what=""):
-        self.assertLess(reference.error(found, expected), self.limit, what)
-
-    def assertKept(self, but):
-        for slot in set(range(len(self.pool))) - set(but):
-            self.assertTrue(torch.equal(self.pool[slot], self.before[slot]), f"slot {slot}")
 
     def test_prefill_in_pieces_and_decode(self):
         hidden, slots, at = [torch.randn(80, HIDDEN) for _ in range(2)], [5, 3], [0, 0]
