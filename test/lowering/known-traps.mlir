@@ -20,15 +20,21 @@
 // CHECK-DAG:     %[[VSTRIDE:.*]] = arith.trunci %[[VROW]] : i64 to i32
 // CHECK-DAG:     llvm.inline_asm has_side_effects "mov.b32 $0, $1;", "=r,r" %[[VSTRIDE]]
 // CHECK-DAG:     %[[QAT:.*]] = arith.muli %[[WIDE]], %[[CK]] : i64
-// CHECK-DAG:     %[[QFIRST:.*]] = arith.addi %{{.*}}, %[[QAT]] : i64
+// CHECK-DAG:     %[[QCOLUMN:.*]] = arith.trunci %[[QAT]] : i64 to i32
+// CHECK-DAG:     %[[QBACK:.*]] = arith.extui %[[QCOLUMN]] : i32 to i64
+// CHECK-DAG:     %[[QFIRST:.*]] = arith.addi %{{.*}}, %[[QBACK]] : i64
 // CHECK-DAG:     %[[QHERE:.*]] = arith.addi %[[QFIRST]], %{{.*}} : i64
 // CHECK-DAG:     llvm.getelementptr %[[Q]][%[[QHERE]]]
 // CHECK-DAG:     %[[KAT:.*]] = arith.muli %[[KVWIDE]], %[[CK]] : i64
-// CHECK-DAG:     %[[KFIRST:.*]] = arith.addi %{{.*}}, %[[KAT]] : i64
+// CHECK-DAG:     %[[KCOLUMN:.*]] = arith.trunci %[[KAT]] : i64 to i32
+// CHECK-DAG:     %[[KBACK:.*]] = arith.extui %[[KCOLUMN]] : i32 to i64
+// CHECK-DAG:     %[[KFIRST:.*]] = arith.addi %{{.*}}, %[[KBACK]] : i64
 // CHECK-DAG:     %[[KHERE:.*]] = arith.addi %[[KFIRST]], %{{.*}} : i64
 // CHECK-DAG:     llvm.getelementptr %[[K]][%[[KHERE]]]
 // CHECK-DAG:     %[[VAT:.*]] = arith.muli %[[KVWIDE]], %[[CV]] : i64
-// CHECK-DAG:     %[[VFIRST:.*]] = arith.addi %{{.*}}, %[[VAT]] : i64
+// CHECK-DAG:     %[[VCOLUMN:.*]] = arith.trunci %[[VAT]] : i64 to i32
+// CHECK-DAG:     %[[VBACK:.*]] = arith.extui %[[VCOLUMN]] : i32 to i64
+// CHECK-DAG:     %[[VFIRST:.*]] = arith.addi %{{.*}}, %[[VBACK]] : i64
 // CHECK-DAG:     %[[VHERE:.*]] = arith.addi %[[VFIRST]], %{{.*}} : i64
 // CHECK-DAG:     llvm.getelementptr %[[V]][%[[VHERE]]]
 // CHECK-DAG:     %[[GFIRST:.*]] = arith.addi %{{.*}}, %[[WIDE]] : i64
