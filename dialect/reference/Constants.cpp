@@ -27,6 +27,8 @@ FailureOr<Tensor> ejk::reference::constantValue(Operation *op, Precision precisi
     t.floats[0] = toDouble(scalar.getValue());
   else if (auto scalar = dyn_cast<IntegerAttr>(attr))
     t.ints[0] = toInt(scalar.getValue());
+  else if (t.isFloat() && elements.isSplat())
+    llvm::fill(t.floats, toDouble(elements.getSplatValue<APFloat>()));
   else if (t.isFloat())
     llvm::transform(elements.getValues<APFloat>(), t.floats.begin(), toDouble);
   else

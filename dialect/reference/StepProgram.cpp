@@ -1,6 +1,7 @@
 //===- StepProgram.cpp - a scan's region as a flat list of actions --------===//
 #include "dialect/reference/StepProgram.h"
 #include "dialect/reference/Constants.h"
+#include "dialect/reference/RowMath.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -114,7 +115,7 @@ LogicalResult StepCompiler::compileDecay(DecayOp op) {
   factors.offset = program.numFloats;
   program.numFloats += gate.size;
   withRounding([&](auto round) {
-    add([=](Frame &frame) {
+    add([=, math = rowMath(precision)](Frame &frame) {
       const double *g = frame.at(gate);
       double *d = frame.at(factors);
       for (size_t i = 0; i < gate.size; ++i)
@@ -132,8 +133,7 @@ LogicalResult StepCompiler::compileDecay(DecayOp op) {
         if (factor == 0)
           std::fill(out, out + V, 0.0);
         else
-          for (size_t v = 0; v < V; ++v)
-            out[v] = round(factor * s[v]);
+          math.scale(out, factor, s, V);
       }
     });
   });
@@ -143,17 +143,10 @@ LogicalResult StepCompiler::compileDecay(DecayOp op) {
 LogicalResult StepCompiler::compileOuterAdd(OuterAddOp op) {
   Slot state = slotOf(op.getState()), key = slotOf(op.getKey()), value = slotOf(op.getValue());
   Slot result = resultSlot(op, {0});
-  withRounding([&](auto round) {
-    add([=](Frame &frame) {
-      const double *v = frame.at(value);
-      for (size_t k = 0; k < key.size; ++k) {
-        double a = frame.at(key)[k];
-        const double *s = frame.at(state) + k * value.size;
-        double *out = frame.at(result) + k * value.size;
-        for (size_t i = 0; i < value.size; ++i)
-          out[i] = round(s[i] + a * v[i]);
-      }
-    });
+  add([=, math = rowMath(precision)](Frame &frame) {
+    for (size_t k = 0; k < key.size; ++k)
+      math.addScaled(frame.at(result) + k * value.size, frame.at(state) + k * value.size,
+                     frame.at(key)[k], frame.at(value), value.size);
   });
   return success();
 }
@@ -161,38 +154,18 @@ LogicalResult StepCompiler::compileOuterAdd(OuterAddOp op) {
 LogicalResult StepCompiler::compileRead(ReadOp op) {
   Slot state = slotOf(op.getState()), vector = slotOf(op.getVector());
   Slot result = resultSlot(op);
-  withRounding([&](auto round) {
-    if (op.getAxis() == Axis::key)
-      add([=](Frame &frame) {
-        double *out = frame.at(result);
-        std::fill(out, out + result.size, 0.0);
-        for (size_t k = 0; k < vector.size; ++k) {
-          double q = frame.at(vector)[k];
-          const double *s = frame.at(state) + k * result.size;
-          for (size_t v = 0; v < result.size; ++v)
-            out[v] = round(out[v] + s[v] * q);
-        }
-      });
-    else
-      add([=](Frame &frame) {
-        // Several sums at once, because a single sum is one chain of dependent additions.
-        constexpr size_t lanes = 8;
-        const double *q = frame.at(vector);
-        for (size_t k = 0; k < result.size; ++k) {
-          const double *s = frame.at(state) + k * vector.size;
-          double sums[lanes] = {};
-          size_t v = 0;
-          for (; v + lanes <= vector.size; v += lanes)
-            for (size_t i = 0; i < lanes; ++i)
-              sums[i] = round(sums[i] + s[v + i] * q[v + i]);
-          for (size_t i = 0; v < vector.size; ++v, ++i)
-            sums[i] = round(sums[i] + s[v] * q[v]);
-          for (size_t i = 1; i < lanes; ++i)
-            sums[0] = round(sums[0] + sums[i]);
-          frame.at(result)[k] = sums[0];
-        }
-      });
-  });
+  if (op.getAxis() == Axis::key)
+    add([=, math = rowMath(precision)](Frame &frame) {
+      double *out = frame.at(result);
+      std::fill(out, out + result.size, 0.0);
+      math.addRows(out, result.size, frame.at(vector), vector.size, frame.at(state), result.size);
+    });
+  else
+    add([=, math = rowMath(precision)](Frame &frame) {
+      for (size_t k = 0; k < result.size; ++k)
+        frame.at(result)[k] =
+            math.dot(frame.at(state) + k * vector.size, frame.at(vector), vector.size);
+    });
   return success();
 }
 

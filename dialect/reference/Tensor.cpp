@@ -1,5 +1,6 @@
 //===- Tensor.cpp - values of the interpreter -----------------------------===//
 #include "dialect/reference/Tensor.h"
+#include "dialect/reference/RowMath.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cmath>
 #include <cstring>
@@ -77,51 +78,24 @@ std::string ejk::reference::spellShape(ArrayRef<int64_t> shape) {
 // Rounding
 //===----------------------------------------------------------------------===//
 
-/// Rounds to a format with `fraction` stored bits of significand and normal
-/// exponents from `minExponent` to `maxExponent`.
-template <int fraction, int minExponent, int maxExponent> static double roundNarrow(double x) {
-  uint64_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  int exponent = int(bits >> 52 & 0x7ff) - 1023;
-  if (exponent == 1024)
-    return x; // infinite or NaN
-  constexpr int dropped = 52 - fraction;
-  if (exponent < minExponent) {
-    // Subnormal here: multiples of one quantum. Adding and taking away a number
-    // whose last bit is the quantum would do too, but for excess precision.
-    double quantum = std::ldexp(1.0, minExponent - fraction);
-    return std::copysign(std::nearbyint(x / quantum) * quantum, x);
-  }
-  uint64_t half = (uint64_t(1) << (dropped - 1)) - 1;
-  bits += half + (bits >> dropped & 1);
-  bits &= ~((uint64_t(1) << dropped) - 1);
-  double rounded;
-  std::memcpy(&rounded, &bits, sizeof bits);
-  if (int(bits >> 52 & 0x7ff) - 1023 > maxExponent)
-    return std::copysign(std::numeric_limits<double>::infinity(), x);
-  return rounded;
-}
-
 double ejk::reference::roundTo(Type type, double value) {
   if (type.isF32())
     return double(float(value));
   if (type.isBF16())
-    return roundNarrow<7, -126, 127>(value);
+    return toBF16(value);
   if (type.isF16())
-    return roundNarrow<10, -14, 15>(value);
+    return toF16(value);
   return value;
 }
 
 void ejk::reference::roundRow(Type type, double *row, size_t count) {
+  const RowMath &math = rowMath(Precision::native);
   if (type.isF32())
-    for (size_t i = 0; i < count; ++i)
-      row[i] = double(float(row[i]));
+    math.rowToF32(row, count);
   else if (type.isBF16())
-    for (size_t i = 0; i < count; ++i)
-      row[i] = roundNarrow<7, -126, 127>(row[i]);
+    math.rowToBF16(row, count);
   else if (type.isF16())
-    for (size_t i = 0; i < count; ++i)
-      row[i] = roundNarrow<10, -14, 15>(row[i]);
+    math.rowToF16(row, count);
 }
 
 int64_t ejk::reference::wrapTo(Type type, int64_t value) {

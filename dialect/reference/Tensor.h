@@ -25,7 +25,8 @@ struct Tensor {
   static Tensor scalar(mlir::Type element, int64_t value);
 
   bool isFloat() const { return llvm::isa<mlir::FloatType>(element); }
-  size_t size() const { return isFloat() ? floats.size() : ints.size(); }
+  /// One of the two is empty. Loops over elements ask each time, so that the type is not looked at.
+  size_t size() const { return floats.size() + ints.size(); }
   int64_t rank() const { return shape.size(); }
   /// "tensor<2x3xf32>"
   std::string typeName() const;

@@ -1,4 +1,5 @@
 //===- TileOps.cpp - one function per op of the tile dialect --------------===//
+#include "dialect/reference/RowMath.h"
 #include "dialect/reference/TileProgram.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <cmath>
@@ -249,23 +250,16 @@ LogicalResult TileCompiler::compileDot(tile::DotOp op) {
   size_t L = turnLhs ? lhsRows : lhsColumns;
   std::pair<size_t, size_t> range = op.getRange(), rows = op.getRowRange();
   Slot result = resultSlot(op);
-  withRounding([&, lhsRows = lhsRows, lhsColumns = lhsColumns, rhsRows = rhsRows,
-                rhsColumns = rhsColumns, M = M, N = N](auto round) {
-    addSimple([=](TileFrame &frame) {
-      std::vector<double> scratch[2];
-      const double *a = transposed(frame.at(lhs), lhsRows, lhsColumns, turnLhs, scratch[0]);
-      const double *b = transposed(frame.at(rhs), rhsRows, rhsColumns, turnRhs, scratch[1]);
-      double *out = frame.at(result);
-      std::copy_n(frame.at(acc), result.size, out);
-      for (size_t i = rows.first; i < rows.second; ++i)
-        for (size_t l = range.first; l < range.second; ++l) {
-          double factor = a[i * L + l];
-          const double *from = b + l * N;
-          double *to = out + i * N;
-          for (size_t j = 0; j < N; ++j)
-            to[j] = round(to[j] + factor * from[j]);
-        }
-    });
+  addSimple([=, lhsRows = lhsRows, lhsColumns = lhsColumns, rhsRows = rhsRows,
+             rhsColumns = rhsColumns, N = N, math = rowMath(precision)](TileFrame &frame) {
+    std::vector<double> scratch[2];
+    const double *a = transposed(frame.at(lhs), lhsRows, lhsColumns, turnLhs, scratch[0]);
+    const double *b = transposed(frame.at(rhs), rhsRows, rhsColumns, turnRhs, scratch[1]);
+    double *out = frame.at(result);
+    std::copy_n(frame.at(acc), result.size, out);
+    for (size_t i = rows.first; i < rows.second; ++i)
+      math.addRows(out + i * N, N, a + i * L + range.first, range.second - range.first,
+                   b + range.first * N, N);
   });
   return success();
 }
@@ -274,21 +268,20 @@ LogicalResult TileCompiler::compileSolve(tile::SolveOp op) {
   Slot matrix = slotOf(op.getMatrix()), rhs = slotOf(op.getRhs()), result = resultSlot(op);
   auto [rows, columns] = tileShape(op.getType());
   bool transposed = op.getTransposed();
-  withRounding([&, rows = rows, columns = columns](auto round) {
-    addSimple([=](TileFrame &frame) {
-      const double *m = frame.at(matrix);
-      double *out = frame.at(result);
-      std::copy_n(frame.at(rhs), result.size, out);
-      // The rows in the order of the substitution.
-      auto rowAt = [=](size_t place) { return transposed ? rows - 1 - place : place; };
-      for (size_t place = 0; place < rows; ++place)
-        for (size_t before = 0; before < place; ++before) {
-          size_t i = rowAt(place), j = rowAt(before);
-          double factor = transposed ? m[j * rows + i] : m[i * rows + j];
-          for (size_t c = 0; c < columns; ++c)
-            out[i * columns + c] = round(out[i * columns + c] + factor * out[j * columns + c]);
-        }
-    });
+  addSimple([=, rows = rows, columns = columns, math = rowMath(precision)](TileFrame &frame) {
+    const double *m = frame.at(matrix);
+    double *out = frame.at(result);
+    std::copy_n(frame.at(rhs), result.size, out);
+    std::vector<double> factors(rows);
+    for (size_t place = 0; place < rows; ++place) {
+      // From the row that was solved first on, which is the last one where `transposed`.
+      size_t i = transposed ? rows - 1 - place : place;
+      for (size_t before = 0; before < place; ++before)
+        factors[before] = transposed ? m[(rows - 1 - before) * rows + i] : m[i * rows + before];
+      const double *first = transposed ? out + (rows - 1) * columns : out;
+      math.addRows(out + i * columns, columns, factors.data(), place, first,
+                   transposed ? -ptrdiff_t(columns) : ptrdiff_t(columns));
+    }
   });
   return success();
 }

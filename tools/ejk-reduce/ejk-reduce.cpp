@@ -51,8 +51,23 @@ int main(int argc, char **argv) {
     llvm::errs() << message << "\n";
     return failure();
   };
-  if (failed(pipeline.addToPipeline(passes, report)) || failed(passes.run(*module)))
+  if (failed(pipeline.addToPipeline(passes, report)))
     return 1;
+  // A reducer also tries modules that are not valid, and drops them. What is wrong with those tells
+  // a user nothing; what makes the passes fail does.
+  std::string problems;
+  LogicalResult reduced = failure();
+  {
+    llvm::raw_string_ostream stream(problems);
+    ScopedDiagnosticHandler collect(&context, [&](Diagnostic &problem) {
+      stream << problem.getLocation() << ": " << problem << "\n";
+    });
+    reduced = passes.run(*module);
+  }
+  if (failed(reduced)) {
+    llvm::errs() << problems;
+    return 1;
+  }
 
   std::string text;
   llvm::raw_string_ostream(text) << *module;

@@ -26,8 +26,10 @@ static LogicalResult random(RandomOp op, llvm::SmallVectorImpl<Tensor> &results)
     return op.emitError() << "the tensor is more than the interpreter holds";
   Tensor t = Tensor::zeros(type.getElementType(), type.getShape());
   Random numbers(op.getSeed());
+  Distribution distribution = op.getDistribution();
   for (double &x : t.floats)
-    x = roundTo(t.element, numbers.draw(op.getDistribution()));
+    x = numbers.draw(distribution);
+  roundRow(t.element, t.floats.data(), t.floats.size());
   results.push_back(std::move(t));
   return success();
 }
@@ -83,7 +85,7 @@ static LogicalResult load(LoadOp op, StringRef folder, llvm::SmallVectorImpl<Ten
 //===----------------------------------------------------------------------===//
 
 static double element(const Tensor &t, int64_t i) {
-  return t.isFloat() ? t.floats[i] : double(t.ints[i]);
+  return t.floats.empty() ? double(t.ints[i]) : t.floats[i];
 }
 
 /// "[1, 0, 3]" for a flat index.
