@@ -40,7 +40,7 @@ asks for cache lines of the next chunk. The loop over the rows:""",
 broadcast and multiplies both. The four sums, the four columns' sides of the outer products and the decay stay in registers.""",
      "CPU", ["--emit=asm", *CPU], [(r"vbroadcastss\s+-768\(", 3, r"^\s+j")], "asm"),
     ("A chunk's matmul", """\
-With AVX512-BF16 a chunk of 64 steps is a block program, the one that GPUs have. Its first matmul is q kᵀ under the causal mask, in blocks of 16 rows and
+With AVX512-BF16 a chunk of 32 steps is a block program, the one that GPUs have. Its first matmul is q kᵀ under the causal mask, in blocks of 16 rows and
 a register of columns: 16 registers of sums. Each `vdpbf16ps` multiplies 16 pairs of k's numbers by one pair of q's, and adds both products.""",
      "BF16", ["--emit=asm", *BF16], [(r"vdpbf16ps", 3, 20)], "asm"),
 ]

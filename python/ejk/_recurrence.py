@@ -104,14 +104,14 @@ def recurrence(function=None, *, states=1, reverse=False, queries=(), f32_matmul
     A server keeps the states of its sequences in a `pool`, and a call starts and ends in slots of it.
     docs/serving.md has examples. The call then takes
 
-    - `pool`: [P, H, K, V], [P, H, C] or [P, H], float32, float16 or bfloat16; for several states a
-      tuple of them. A slot is dense, and slots may lie at any distance. With `value_major` a
-      matrix lies in its slot as [V, K];
+    - `pool`: [P, H, K, V], [P, H, C] or [P, H], float32, float16 or bfloat16; for several states a tuple of them. A
+      slot is dense, and slots may lie at any distance. With `value_major` a matrix lies in its slot as [V, K];
     - `read_slots`: [N], int32 or int64, the slot that each sequence starts from; from zero without;
     - `write_slots`: [N], the slot that each sequence ends in; nothing is written without. [N, D] are
       slots for the states after each of the first D rows, as drafted tokens have them;
     - `accepted`: [N], from 1 to D: `read_slots` is [N, D], and sequence n starts from the slot of its
       row accepted[n];
+    - `parents`, `ring`: for trees of drafts, and for drafts whose states are not kept (docs/serving.md);
     - `first_slot`: indices below it stand for no slot (0, or 1 where slot 0 stands for none), as do
       those of P and more. A sequence with no slot to read starts from zero. One with no slot at all is
       skipped, and its outputs are zero.

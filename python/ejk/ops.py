@@ -16,7 +16,7 @@ which is kept and moved once for them. Gates are the key/value head's, [B, T, Hk
 A gate is the logarithm of a decay, at most 0. The state is [N, H, K, V] in float32.
 
 Those whose signature ends in `**pools` take `pool`, `read_slots`, `write_slots`, `accepted`,
-`first_slot` and `value_major`, as a call of a recurrence does (`ejk.recurrence`), for states that a
+`parents`, `ring`, `first_slot` and `value_major`, as a call of a recurrence does (`ejk.recurrence`), for states that a
 server keeps in a pool, and then return (o, pool)."""
 
 import functools
