@@ -99,8 +99,14 @@ def _mlstm_weighted(v, i, top):
 
 
 @functools.partial(recurrence, states=0)
-def _mlstm_divided(r, product, top, eps):
-    return r / _mlstm_size(product, top, eps)
+def _mlstm_divided(r, product, top):
+    return r / _mlstm_size(product, top, None)
+
+
+# With an epsilon. `moving` is `top`, and has its gradient: without the stabiliser, the epsilon grows by exp(top).
+@functools.partial(recurrence, states=0)
+def _mlstm_divided_by_more(r, product, top, moving, eps):
+    return r / (_mlstm_size(product, top, None) + eps * fn.exp(moving - top))
 
 
 # Rows from which a sequence of 16-bit rows is computed in three recurrences. With fewer, three launches take
@@ -129,16 +135,16 @@ def mlstm(q, k, v, i, f, *, scale=None, eps=0.0, initial_state=None, cu_seqlens=
         C, n = (None if x is None else times_one(x, m) for x in (C, n))
     i, f = wide(i), wide(f)
     before, top, m = _mlstm_maximum(reverse)(i, f, initial_state=m, **options)
-    # No output depends on how far the maximum has taken C and n down, so derivatives need not go back
-    # through it: what they would add up there is 0, and the rounding of matmuls. Outputs depend on it with `eps`,
-    # by eps divided by what they are divided by, which these derivatives leave out.
-    before, top = stop_gradient(before), stop_gradient(top)
+    # Without `eps` no output depends on how far the maximum has taken C and n down, so derivatives need not go back
+    # through it: what they would add up there is 0, and the rounding of matmuls. With it the division has the gradient.
+    moving, before, top = top, stop_gradient(before), stop_gradient(top)
     product, n = _mlstm_normaliser(reverse)(
         i, f, before, top, q, k, ones_like(q, (q.shape[2], 1)), scale,
         initial_state=None if n is None else n[..., None], **options)
     r, C = _mlstm_memory(reverse)(q, k, _mlstm_weighted(v, i, top), f, before, top, scale,
                                   initial_state=C, **options)
-    return _mlstm_divided(r, product, top, eps), (times_one(C, -m), times_one(n[..., 0], -m), m)
+    o = _mlstm_divided(r, product, top) if eps is None else _mlstm_divided_by_more(r, product, top, moving, eps)
+    return o, (times_one(C, -m), times_one(n[..., 0], -m), m)
 
 
 __all__ = ["gated_slot_attention", "mlstm"]

@@ -341,9 +341,8 @@ class Torch(unittest.TestCase):
         rows = {n: torch.randn(1, 9, 2, 5) for n in "qkv"}
         case = dict(rows, i=torch.randn(1, 9, 2), f=2 * torch.randn(1, 9, 2), eps=0.3)
         self.compare("mlstm", case, 1e-4, 0)
-        case = dict(long_mlstm(np.random.default_rng(2), False), eps=0.3)  # in three recurrences
-        found, wanted = ejk.ops.mlstm(**case)[0], by_steps("mlstm", **case)[0]
-        self.assertLess(float((found - wanted).norm() / wanted.norm()), 8e-3)
+        # In three recurrences, whose gradients go back through the maximum.
+        self.compare("mlstm", dict(long_mlstm(np.random.default_rng(2), False), eps=0.3), 8e-3, 0)
 
     def test_mamba3_of_packed_sequences(self):
         # A step's row is added by the next one, too, which is one of the same sequence.
