@@ -210,19 +210,24 @@ void MemoryPlanner::visitLoad(LoadOp op) {
   auto place = [&](LoadOp load) {
     Tile tile = newShared(load.getType(), layoutOf(load), readersOf(load));
     setPlace(load, tile.layout);
-    beforeWrite(tile.range);
     tiles[load] = tile;
   };
   place(op);
   if (!isCopied(op))
-    return; // stored by threads
-  // Adjacent loads share one wait. So the barriers that they need come before all of them.
-  LoadOp last = op;
+    return beforeWrite(tiles[op].range); // stored by threads
+  // Adjacent loads share one wait. So the barriers that they need come before all of them, and order
+  // none of their writes.
+  SmallVector<LoadOp> loads = {op};
   for (auto next = dyn_cast<LoadOp>(op->getNextNode()); isCopied(next);
        next = dyn_cast<LoadOp>(next->getNextNode())) {
     place(next);
-    last = next;
+    loads.push_back(next);
   }
+  for (LoadOp load : loads)
+    makeWritable(tiles[load].range);
+  for (LoadOp load : loads)
+    memory.noteWrite(tiles[load].range);
+  LoadOp last = loads.back();
   b.setInsertionPointAfter(last);
   waitForCopies(0);
 }
