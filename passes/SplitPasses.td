@@ -260,6 +260,10 @@ def SplitReads : Pass<"ejk-split-reads"> {
     With `above`, only scans with a wide state are split, and no remark says that one cannot be. Why: a thread block that
     computes chunks on tensor cores holds a state in registers, and blocks can share a wider one only where it is read along one axis.
 
+    With `turned`, a scan that reads along one axis becomes two also where what is read is a vector along that axis in its turn,
+    as a query of another state: the second scan takes it as a sequence. Why: columns that a kernel computes apart give a
+    row that no column has whole.
+
     Before:
     ```mlir
     %o, %p, %S = ejk.scan … { … ejk.read … along key … ejk.read … along value … }
@@ -274,8 +278,11 @@ def SplitReads : Pass<"ejk-split-reads"> {
   let options = [Option<"keepUpTo", "keep-up-to", "int64_t", "0",
       "the elements of a state up to which a scan stays whole whose reads along one axis feed outputs alone">,
                  Option<"above", "above", "int64_t", "-1",
-      "only scans with a state of more elements; others stay as they are">];
-  let statistics = [Statistic<"numSplit", "split", "scans split in two">];
+      "only scans with a state of more elements; others stay as they are">,
+                 Option<"turned", "turned", "bool", "false",
+      "split where a read is a vector along the axis of another read">];
+  let statistics = [Statistic<"numSplit", "split", "scans split in two">,
+                    Statistic<"numTurned", "turned", "scans split before a read that is taken along the other axis">];
 }
 
 def SplitOverTime : Pass<"ejk-split-over-time"> {

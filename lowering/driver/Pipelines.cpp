@@ -82,6 +82,7 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
   pm.addPass(createSelectSchedule(chunk));
   SplitReadsOptions reads;
   reads.keepUpTo = options.keepReadsUpTo;
+  reads.turned = forCpu;
   pm.addPass(createSplitReads(reads));
   pm.addPass(createCanonicalizerPass());
   SplitSumsOptions sums;

@@ -29,6 +29,7 @@ static constexpr const char *kCommon[] = {
     "ejk-split-rotations",
     "ejk-split-sums",
     "ejk-split-reads",
+    "ejk-split-reads{turned=true}",
     "ejk-narrow-operands",
     "ejk-hoist-reductions",
     "ejk-narrow-saves",
