@@ -8,37 +8,14 @@ import weakref
 from operator import index  # of a size that torch holds symbolic, the number
 
 from . import _arrays, _drafts, _pools, _scan_text, _trace
-from ._errors import TensorError, TraceError, name_of_call, warn
+from ._errors import TensorError, TraceError, name_of_call
 from ._library import F32_MATMULS
+from ._numbers import AroundNumbers, ChangingNumbers
 from ._trace import Argument, Specialisation
 
 _FLOATS = ("f32", "f16", "bf16", "f64")
 _KEYWORDS = ("initial_state", "cu_seqlens", "save_states", *_pools.KEYWORDS)
 _DEFAULTS = {"save_states": True, "first_slot": 0, "value_major": False}
-# Tensors whose types are checked as those of indices.
-# So many values of one Python number are compiled before a warning.
-_FEW_VALUES = 4
-
-
-class ChangingNumbers:
-    """Warns, once for an argument, where a Python number that changes compiles a program each time."""
-
-    def __init__(self):
-        self._values, self._warned = {}, set()
-
-    def note(self, function, name, value, rest, remedy):
-        """`rest` says for what tensors: the same tensors with another number are another program.
-        `remedy` says what to give instead, with {} for the number."""
-        if (function, name) in self._warned:
-            return
-        values = self._values.setdefault((function, name, rest), set())
-        values.add(value)
-        if len(values) > _FEW_VALUES:
-            self._warned.add((function, name))
-            warn(f"'{function}' is compiled for each value of '{name}', a Python number, and has met "
-                 f"{len(values)}. Where it changes from call to call, {remedy.format(value)}")
-
-
 # What to do about a factor of the output.
 SCALE_REMEDY = "give scale=1.0 and multiply the output by the number"
 
@@ -165,7 +142,7 @@ class Recurrence:
                 raise TraceError(f"{_trace.place_of(function)}'queries' names '{name}', which "
                                  f"'{function.__name__}' does not take")
         self._programs, self._sites, self._sites_without_states, self._sites_in_pools = {}, {}, {}, {}
-        self._numbers = ChangingNumbers()
+        self._numbers, self._around, self._has_around = ChangingNumbers(), AroundNumbers(function), False
         self._remedies = remedies or {}  # for parameters that take no tensor
         self._f32_matmuls = f32_matmuls
         self._identity = f"{function.__module__}.{function.__qualname__}:{id(self):x}"
@@ -199,6 +176,8 @@ class Recurrence:
 
     def __call__(self, *arguments, initial_state=None, cu_seqlens=None, save_states=True, pool=None,
                  **named):
+        if self._has_around:
+            _refresh(self._identity)
         if pool is not None:
             return self._call_in_pools(arguments, named, initial_state, cu_seqlens, pool)
         sites = self._sites if save_states else self._sites_without_states
@@ -254,6 +233,7 @@ class Recurrence:
     def program(self, *arguments, initial_state=None, cu_seqlens=None, pool=None, **named):
         """The program for tensors like these; nothing is run."""
         from ._program import by_key
+        _refresh(self._identity)
         given = None
         if pool is not None:
             arguments, named, given, _ = self._take_pools(arguments, named, initial_state, cu_seqlens, pool)
@@ -444,14 +424,27 @@ def _resolve(identity, key):
         return found
     recurrence._note_constants(arguments)
     arguments = tuple(a[1] if a[0] == "constant" else Argument(*a) for a in arguments)
+    recurrence._has_around = recurrence._around.look()
     found = recurrence.trace(Specialisation(arguments, initial, shapes, offsets,
                                             recurrence._reverse, pools))
     recurrence._programs[key] = found
     return found
 
 
-# torch.compile calls this when it traces the caller, and takes its result as a constant.
-_resolve._dynamo_marked_constant = True
+def _refresh(identity):
+    """Forgets what was traced with numbers around the step that have changed since."""
+    recurrence = _recurrences[identity]
+    for name, value in recurrence._around.changed():
+        for known in (recurrence._programs, recurrence._sites, recurrence._sites_without_states,
+                      recurrence._sites_in_pools):
+            known.clear()
+        if type(value) in (int, float):
+            recurrence._numbers.note(recurrence._called(), name, value, "around it",
+                                     "give it to the step as an argument: a tensor of no dimensions, as torch.tensor({})")
+
+
+# torch.compile calls these when it traces the caller, and takes their results as constants.
+_resolve._dynamo_marked_constant = _refresh._dynamo_marked_constant = True
 
 
 def _argument(name, dtype, shape, is_query):

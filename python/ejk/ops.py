@@ -30,8 +30,9 @@ from ._errors import TensorError, name_of_call
 from ._mamba2_block import mamba2_block
 from ._mamba3 import mamba3, mamba3_mimo
 from ._named import default_scale as _default_scale, named as _named, query as _query
+from ._numbers import ChangingNumbers
 from ._program import Program, register
-from ._recurrence import SCALE_REMEDY, ChangingNumbers
+from ._recurrence import SCALE_REMEDY
 from ._rwkv7_block import rwkv7_block, rwkv7_shift
 from ._scan_text import number_text
 

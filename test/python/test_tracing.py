@@ -256,6 +256,9 @@ class Returned(unittest.TestCase):
             self.assertIn(f"test_tracing.py:{step.__code__.co_firstlineno}: ", str(caught.exception))
 
 
+IN_MODULE = -0.25
+
+
 class ChangingNumbers(unittest.TestCase):
     def test_one_warning_with_the_remedy(self):
         @ejk.recurrence
@@ -274,6 +277,36 @@ class ChangingNumbers(unittest.TestCase):
             warnings.simplefilter("error")
             for i in range(8):
                 cooled(q, k, v, np.array(1.0 - i / 64, np.float32), 3)
+
+    def test_numbers_around_a_step(self):
+        global IN_MODULE
+        around, unset = -0.5, None
+
+        @ejk.recurrence
+        def f(S, q, k, v):
+            S = S.decay(around + IN_MODULE).add(k, v)
+            return S, S.read(q * (1.0 if unset is None else unset))
+        q, k, v, _ = rows()
+
+        def exact():
+            S, o = 0.0, []
+            for row in zip(*(np.moveaxis(x.astype("f8"), 1, 0) for x in (q, k, v))):
+                S = np.exp(around + IN_MODULE) * S + row[1][..., None] * row[2][..., None, :]
+                o.append(np.einsum("bhk,bhkv->bhv", row[0] * (unset or 1.0), S))
+            return np.stack(o, 1)
+        for around, IN_MODULE, unset in ((-0.5, -0.25, None), (-1.0, -0.25, None), (-0.5, -0.25, None), (-0.5, 0.0, 2.0),
+                                         (-0.5, -0.5, 2.0)):
+            for _ in range(2):
+                np.testing.assert_allclose(f(q, k, v)[0], exact(), rtol=1e-4, atol=1e-5)
+            self.assertIn(f"{around + IN_MODULE:.17e}", f.mlir(q, k, v))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for i in range(8):
+                around = -i / 8
+                f(q, k, v)
+        (warning,) = caught
+        self.assertRegex(str(warning.message), "'f' is compiled for each value of 'around'.*argument: a tensor")
+        self.assertTrue(warning.filename.endswith("test_tracing.py"))
 
     def warned(self, call, count=8):
         with warnings.catch_warnings(record=True) as caught:
