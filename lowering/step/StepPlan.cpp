@@ -147,8 +147,10 @@ private:
                << kColumnsApart;
       if (auto rotate = dyn_cast<RotateHalfOp>(op);
           rotate && dependsOnThreads(scan, rotate.getVector()))
-        return op.emitError("the step-by-step schedule rotates only what does not depend on a "
-                            "state or a sum; run --ejk-split-rotations first");
+        return op.emitError("rotates what depends on a state or a sum, and a later state or sum "
+                            "depends on it, so that --ejk-split-rotations finds no two scans for "
+                            "it: no kernel does that; rotate rows on their way into the state, or "
+                            "outputs");
     }
     if (matrix) {
       bool byKey = plan.rowAxis == Axis::key;
