@@ -410,7 +410,7 @@ def HoldBf16AsBits : Pass<"ejk-hold-bf16-as-bits", "::mlir::gpu::GPUModuleOp"> {
     Gives what is bf16 the type i16. Without instructions for bf16, LLVM carries such a value from one
     block of a function to another in f32, and calls a library to round it again. Arithmetic of bf16
     and conversions from and to f32 are integer ops by then (`arith-expand`), so that loads, stores,
-    constants and selects are left. Runs on the llvm dialect.
+    constants and selects are left. Runs on the llvm dialect; an op that computes with bf16 is an error.
 
     Before:
     ```mlir

@@ -2,6 +2,9 @@
 // another is not rounded again, by a library that a package does not have.
 
 // RUN: ejk-opt %s --pass-pipeline='builtin.module(gpu.module(ejk-hold-bf16-as-bits))' | FileCheck %s
+// RUN: sed 's/llvm.store %%chosen.*/%%wide = llvm.fpext %%chosen : vector<8xbf16> to vector<8xf32>/' %s >%t.computes.mlir
+// RUN: not ejk-opt %t.computes.mlir --pass-pipeline='builtin.module(gpu.module(ejk-hold-bf16-as-bits))' 2>&1 | FileCheck %s --check-prefix=COMPUTES
+// COMPUTES: error: computes with bf16, or is not of the llvm dialect; integers hold what is loaded, stored and chosen: run arith-expand
 // The gradient of a sum over rows is one row, which a loop stores.
 // RUN: ejk-compile %s --vjp --target=cpu --cpu-arch=x86-64-v3,x86-64-v4,x86-64-v4-bf16,aarch64 -o %t.ejk
 // RUN: ejk-run %s --entry=sum --vjp --device=cpu --random=B=2,T=70,H=3 --check | FileCheck %s --check-prefix=SUM
