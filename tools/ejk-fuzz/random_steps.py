@@ -1,8 +1,8 @@
 """Random steps of one to three states, for ejk-fuzz-steps.
 
 A state is a matrix, a vector along keys or along values, or a number. Matrices decay along any axis, by gates that
-are given or computed, and may be corrected by what is read of them, along either axis. What one state adds may
-be what is read of another. Outputs read matrices, one after the other too, with factors.
+are given or computed, and may be corrected by what is read of them, along either axis, and twice. What one state adds
+may be what is read of another. Outputs read matrices, one after the other too, with factors.
 """
 import random
 
@@ -83,6 +83,12 @@ class Step:
         square = self.binary("addf", self.dot(x, x), self.number(1e-6))
         return self.binary("mulf", x, self.unary("math.rsqrt", square))
 
+    def rotated(self, x):
+        """By an angle of 0.6."""
+        half = self.emit(f"ejk.rotate_half {x[0]} : {self.vector(x[1])}"), x[1]
+        parts = (self.binary("mulf", part, self.number(size)) for part, size in ((x, 0.8), (half, 0.6)))
+        return self.binary("addf", *parts)
+
     def read(self, state, row):
         name = self.emit(f"ejk.read {state}, {row[0]} along {row[1]} : {self.matrix()}, {self.vector(row[1])}")
         return name, "value" if row[1] == "key" else "key"
@@ -95,7 +101,8 @@ class Step:
                                     lambda: self.sigmoid(v)))()
         k = self.args["k"]
         return self.rng.choice((lambda: k, lambda: k, lambda: self.unit(k), lambda: self.args["q"],
-                                lambda: self.binary("mulf", self.sigmoid(self.args["b"]), k)))()
+                                lambda: self.binary("mulf", self.sigmoid(self.args["b"]), k),
+                                lambda: self.rotated(k)))()
 
     def decay(self, state):
         how = self.rng.choice(("none", "head", "head", "computed", "key", "value", "both"))
@@ -109,9 +116,15 @@ class Step:
 
     def next_matrix(self, i, before):
         state = self.decay(before)
-        how = self.rng.choice(("plain", "plain", "plain", "corrected", "corrected along values", "other"))
+        how = self.rng.choice(("plain", "plain", "plain", "corrected", "corrected twice", "corrected along values",
+                               "other"))
         key, value = self.row("key"), self.row("value")
-        if how == "corrected":
+        if how == "corrected twice":
+            first = self.unit(self.args["q"])
+            rest = self.binary("subf", value, self.read(state, first))
+            added = self.binary("mulf", self.sigmoid(self.args["a"]), rest)
+            state = self.outer_add(state, first, added)
+        if how in ("corrected", "corrected twice"):
             key = self.unit(self.args["k"])
             value = self.binary("mulf", self.sigmoid(self.args["b"]), self.binary("subf", value, self.read(state, key)))
         elif how == "corrected along values":
@@ -122,13 +135,20 @@ class Step:
             if others:
                 n = self.rng.choice(others)
                 # A vector grows with its rows, so it is bounded.
-                value = self.read(self.after[n], key) if self.states[n] == "matrix" else self.sigmoid((self.after[n], "value"))
+                other = self.after[n]
+                value = self.read(other, key) if self.states[n] == "matrix" else self.sigmoid((other, "value"))
                 how = f"adds what state {n} has"
         self.said[-1] += f", {how}"
+        return self.outer_add(state, key, value)
+
+    def outer_add(self, state, key, value):
         return self.emit(f"ejk.outer_add {state}, {key[0]}, {value[0]} : {self.matrix()}, {self.vector('key')}, "
                          f"{self.vector('value')}")
 
     def next_row(self, before, axis):
+        if axis is None and self.rng.random() < 0.4:
+            self.said[-1] += ", a maximum"
+            return self.binary("maximumf", self.binary("addf", (before, None), self.args["g"]), self.args["a"])[0]
         gates = {"key": ("g", "gk"), "value": ("g", "gv"), None: ("g",)}[axis]
         kept = self.unary("math.exp", self.args[self.rng.choice(gates)])
         added = self.row(axis) if axis else self.sigmoid(self.args["a"])
@@ -165,11 +185,13 @@ class Step:
                      for name, (axis, element) in inputs.items()}
         for name, (axis, element) in inputs.items():
             if element != "f32":
-                self.lines.append(f"    %{name}_f = arith.extf %{name}_r : {self.vector(axis, element)} to {self.vector(axis)}")
+                types = f"{self.vector(axis, element)} to {self.vector(axis)}"
+                self.lines.append(f"    %{name}_f = arith.extf %{name}_r : {types}")
         self.after = []
         for i, kind in enumerate(self.states):
             self.said.append(f"{kind}")
-            self.after.append(self.next_matrix(i, f"%s{i}") if kind == "matrix" else self.next_row(f"%s{i}", axes[kind]))
+            before = f"%s{i}"
+            self.after.append(self.next_matrix(i, before) if kind == "matrix" else self.next_row(before, axes[kind]))
         total = self.output()
         if self.kind != "f32":
             total = self.emit(f"arith.truncf {total} : {self.vector('value')} to {self.vector('value', self.kind)}")
@@ -177,7 +199,8 @@ class Step:
         used = [name for name in inputs if f"%{name}_r" in body]
         shape = "1x?x?" if self.packed else "?x?x?"
         own = {name: outside(inputs[name][0], inputs[name][1], shape) for name in used}
-        of_state = lambda kind: outside(axes[kind], "f32", "?x?") if kind in axes else f"tensor<?x?x{self.K}x{self.V}xf32>"
+        matrices = f"tensor<?x?x{self.K}x{self.V}xf32>"
+        of_state = lambda kind: matrices if kind == "matrix" else outside(axes[kind], "f32", "?x?")
         in_step = lambda kind: self.matrix() if kind == "matrix" else self.vector(axes[kind])
         finals = [of_state(kind) for kind in self.states]
         arguments = [f"%{name}: {type}" for name, type in own.items()]
@@ -194,7 +217,8 @@ class Step:
       states({states})
       -> ({o}) {{
 {body}
-    ejk.yield states({', '.join(self.after)} : {', '.join(map(in_step, self.states))}) outputs({total} : {self.vector('value', self.kind)})
+    ejk.yield states({', '.join(self.after)} : {', '.join(map(in_step, self.states))})
+        outputs({total} : {self.vector('value', self.kind)})
   }}
   return {names} : {', '.join([o, *finals])}
 }}
