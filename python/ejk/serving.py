@@ -1,8 +1,10 @@
 """The recurrences of an inference engine's layers, as the engine calls them: gates as projections leave
 them, norms of queries and keys inside, and states in slots of a pool ("docs/serving.md").
 
-Each function is one kernel for a decoded token and for drafted ones. It takes tensors of torch, or NumPy's
-arrays, computes in float32, has no derivative, and returns the outputs; the pool is changed in its place.
+Each function is one kernel for a decoded token and for drafted ones. It computes in float32 and returns the
+outputs. The pool of torch or NumPy is changed in its place. JAX's arrays do not change: with them a function
+returns (outputs, new pool). There are no derivatives: where torch records them and a tensor needs one, a call is
+an error; call it under torch.no_grad() or torch.inference_mode().
 
 Arguments that all of them take:
 
@@ -15,8 +17,7 @@ Arguments that all of them take:
 - `cu_seqlens`: [N+1] int32 or int64, for packed sequences: then rows are [1, T, ...].
 """
 
-import numpy as np
-
+from . import _arrays
 from . import _functions as f
 from ._drafts import Ring, Tree
 from ._errors import TensorError
@@ -72,13 +73,9 @@ def _run(recurrence, *arguments, value_major=True, **pools):
     pool = pools.get("pool")
     if pool is None:
         raise TensorError("'pool' must be given: states of an engine lie in one")
-    if isinstance(pool, np.ndarray):
-        return recurrence(*arguments, value_major=value_major, **pools)[0]
-    import torch
-    if not torch.is_grad_enabled():
-        return recurrence(*arguments, value_major=value_major, **pools)[0]
-    with torch.no_grad():
-        return recurrence(*arguments, value_major=value_major, **pools)[0]
+    o, written = recurrence(*arguments, value_major=value_major, **pools)
+    # An array of JAX's does not change: the new pool is a result.
+    return (o, written) if _arrays.door_of(written).__name__ == "ejk._jax" else o
 
 
 def _default(scale, q):

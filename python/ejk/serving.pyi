@@ -1,4 +1,7 @@
-"""The recurrences of an inference engine's layers, for type checkers."""
+"""The recurrences of an inference engine's layers, for type checkers.
+
+Results are those of torch and NumPy. With JAX's arrays a function returns (outputs, new pool); a checker cannot tell
+its arrays from the others', so cast the result."""
 
 from typing import Literal, TypeVar
 

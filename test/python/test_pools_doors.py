@@ -11,6 +11,7 @@ from reference import error
 from test_pools import F32, H, K, NO_TORCH, V, by_steps, delta, make_pool, rows, turned
 
 import ejk
+import ejk.serving
 
 if not NO_TORCH:
     import torch
@@ -227,6 +228,30 @@ class Jax(unittest.TestCase):
             np.testing.assert_array_equal(np.asarray(new)[others], pool[others])
             if run is layer:
                 np.testing.assert_array_equal(np.asarray(given), pool)
+
+    def test_serving(self):
+        # The arrays do not change, so the new pool is a result; NumPy's changes in its place.
+        rng = np.random.default_rng(7)
+        q, k, v = rng.normal(size=(3, 2, 1, H, K)).astype("f4")
+        g, beta, rate = (x.astype("f4") for x in (rng.normal(size=(2, 1, H, K)), rng.random((2, 1, H)),
+                                                  rng.random(H)))
+        slots = np.array([4, 1], np.int32)
+        calls = {"gated_delta_rule": (q, k, v, g[..., 0], beta, rate, rate), "mamba2": (q, beta, -rate, k, v),
+                 "kimi_delta_attention": (q, k, v, g, beta, rate), "lightning": (q, k, v, rate)}
+        for name, arguments in calls.items():
+            function, pool = getattr(ejk.serving, name), rng.normal(size=(6, H, K, K)).astype("f4")
+
+            def call(pool, convert=lambda x: x):
+                return function(*map(convert, arguments), pool=pool, read_slots=convert(slots),
+                                write_slots=convert(slots))
+            expected = pool.copy()
+            o = call(expected)
+            for given in (jnp.asarray(pool), pool.copy()):
+                with self.subTest(name, pool=type(given)):
+                    found, new = call(given, jnp.asarray)
+                    np.testing.assert_allclose(found, o, rtol=1e-5, atol=1e-6)
+                    np.testing.assert_allclose(new, expected, rtol=1e-5, atol=1e-6)
+                    np.testing.assert_array_equal(np.asarray(given), pool)
 
 
 if __name__ == "__main__":

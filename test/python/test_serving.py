@@ -10,7 +10,7 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "engines"))
 
 import engine_reference as reference
-from ejk import TensorError, _program, serving
+from ejk import EjkError, TensorError, _program, serving
 
 H, HV, C = 2, 4, 16
 
@@ -115,13 +115,24 @@ class Serving(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "'f32_matmuls' must be None, 'bf16x3' or 'bf16x6', but is 'tf32'"):
             serving.lightning(q, k, v, slope, f32_matmuls="tf32", pool=self.pool, **rows)
 
-    def test_parameters_need_no_gradient(self):
-        # An engine's are a model's, and a call records nothing for them.
+    def test_no_derivative(self):
         q, a, slots = self.rows(1, 1, HV, C), self.rows(1, 1, HV), ints([4])
-        A_log, bias = torch.nn.Parameter(self.A_log), torch.nn.Parameter(self.bias)
-        o = serving.gated_delta_rule(q.requires_grad_(), q, q, a, a, A_log, bias, pool=self.pool, write_slots=slots)
-        self.assertFalse(o.requires_grad)
-        self.assertFalse(torch.equal(self.pool[4], self.before[4]))
+        x, slope = torch.randn(1, 1, HV, C), torch.rand(HV)
+        calls = {"gated_delta_rule": [q, q, q, a, a, self.A_log, self.bias],
+                 "kimi_delta_attention": [q, q, q, q, a, self.A_log], "mamba2": [q, a, -slope, q, q],
+                 "lightning": [x, x, x, slope]}
+        for name, arguments in calls.items():
+            for i, tensor in enumerate(arguments):
+                given = [*arguments[:i], tensor.clone().requires_grad_(), *arguments[i + 1:]]
+                with self.subTest(name, argument=i):
+                    with self.assertRaisesRegex(EjkError, "no derivative.*no_grad"):
+                        getattr(serving, name)(*given, pool=self.pool, write_slots=slots)
+                    self.assertTrue(torch.equal(self.pool, self.before))
+                    with torch.no_grad():
+                        o = getattr(serving, name)(*given, pool=self.pool, write_slots=slots)
+                    self.assertFalse(o.requires_grad)
+                    self.assertFalse(torch.equal(self.pool[4], self.before[4]))
+                self.pages.copy_(self.before_pages)
 
     def test_errors(self):
         q = self.rows(1, 1, HV, C)
