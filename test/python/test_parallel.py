@@ -3,12 +3,14 @@
     EJK_TEST_BACKEND=nccl python3 -m unittest -v test_parallel.Processes    # a GPU for each process
 """
 
+import functools
 import os
 import sys
 import tempfile
 import unittest
 from unittest import mock
 
+import numpy
 import torch
 import torch.distributed as distributed
 import torch.multiprocessing as multiprocessing
@@ -201,13 +203,47 @@ class Split(unittest.TestCase):
 
     def test_errors(self):
         tensors, _ = case("gla", False)
-        with self.assertRaisesRegex(ValueError, "'parts' must have 40 rows"):
-            ejk.split(ejk.ops.gla, **tensors, parts=[3, 4])
+        for parts, wrong in (([3, 4], "40 rows in all, but is \\[3, 4\\]"), ([25, -10, 25], "lengths of 0 or more"),
+                             ([-1, 41], "lengths of 0 or more"), (2.5, "an int, or .* but is 2.5"),
+                             ([20.0, 20.0], "an int, or .* but is \\[20.0"), (0, "1 to 40, for 40 rows"),
+                             (41, "1 to 40, for 40 rows"), ("4", "an int, or"), (None, "an int, or .* but is None")):
+            with self.subTest(parts=parts), self.assertRaisesRegex(ejk.TensorError, "'parts' must be .*" + wrong):
+                ejk.split(ejk.ops.gla, **tensors, parts=parts)
         with self.assertRaisesRegex(ValueError, "among recurrent"):
             ejk.split(ejk.ops.mlstm, parts=2)
+
+        def gla(q, k, v, g, **named):
+            """A user's, with the name of another one."""
+        for other in (gla, "gla", parallel.Local, functools.partial(gla, scale=1.0)):
+            with self.subTest(other), self.assertRaisesRegex(ejk.TensorError, "among recurrent"):
+                ejk.split(other, **tensors, parts=2)
+        with self.assertRaisesRegex(ejk.TensorError, "takes tensors of torch, but got a numpy"):
+            ejk.split(ejk.ops.gla, **{n: t.numpy() for n, t in tensors.items()}, parts=2)
         with self.assertRaisesRegex(ValueError, "rise from 0 to the 40 rows"):
             packed, _ = case("gla", True)
             ejk.split(ejk.ops.gla, **packed, cu_seqlens=[0, 5, 5, 21, 41], parts=2)
+
+    def test_segments_without_rows(self):
+        for name in FUNCTIONS:
+            for packed in (False, True):
+                tensors, options = case(name, packed)
+                found, wanted = (ejk.split(getattr(ejk.ops, name), **tensors, **options, parts=parts)
+                                 for parts in ([0, 7, 0, numpy.int64(33), 0], [7, 33]))
+                for a, b in zip(found, wanted):
+                    self.assertTrue(torch.equal(a, b), (name, packed))
+            tensors, _ = case(name, False, T=0)
+            for parts in (1, [], [0, 0]):
+                o, state = ejk.split(getattr(ejk.ops, name), **tensors, parts=parts)
+                self.assertEqual(o.shape, (2, 0, 2, 4))
+                self.assertTrue(torch.equal(state, tensors["initial_state"]), name)
+
+    def test_a_partial_function(self):
+        tensors, _ = case("gla", False)
+        q = tensors.pop("q")
+        expected = ejk.ops.gla(q, **tensors, scale=0.5)
+        found = ejk.split(functools.partial(ejk.ops.gla, q, scale=0.5), **tensors, parts=3)
+        for a, b in zip(found, expected):
+            self.assertLessEqual(error(a, b), LIMIT)
 
     def test_a_second_backward_says_what_to_do(self):
         tensors, options = case("simple_gla", False)

@@ -1,5 +1,8 @@
 """Which sequences a segment begins, ends, and shares with its neighbours."""
 
+import functools
+
+from .. import _arrays
 from .._errors import TensorError
 
 
@@ -54,9 +57,19 @@ def split(function, *tensors, parts, **named):
     """`function` of `ejk.ops` on torch tensors, in `parts` segments on one device.
 
     The states between segments are found first, then each segment's rows. The result and its
-    gradients are those of `function`. Segments may be given by their lengths: parts=[100, 28]."""
+    gradients are those of `function`. Segments may be given by their lengths: parts=[100, 28]. The
+    lengths add up to the rows; one of 0 is no segment. `function` may be a functools.partial."""
+    from .. import ops
     from . import torch
-    own = getattr(torch, function.__name__, None)
-    if own is None or function.__name__ not in torch.__all__:
-        raise TensorError("ejk.split takes a function of ejk.ops among " + ", ".join(torch.__all__))
-    return own(*tensors, **named, group=torch.Local(parts))
+    if isinstance(function, functools.partial):
+        tensors, named = (*function.args, *tensors), {**function.keywords, **named}
+        function = function.func
+    name = getattr(function, "__name__", None)
+    if name not in torch.FUNCTIONS or function is not getattr(ops, name):
+        raise TensorError("ejk.split takes a function of ejk.ops among " + ", ".join(torch.FUNCTIONS))
+    for tensor in (*tensors, *named.values()):
+        door = _arrays.door_of(tensor)
+        if door and door.__name__ != "ejk._torch" and tensor is not named.get("cu_seqlens"):
+            raise TensorError(f"ejk.split takes tensors of torch, but got a {type(tensor).__module__}."
+                              f"{type(tensor).__qualname__}; ejk.parallel.jax divides JAX's arrays in a shard_map")
+    return getattr(torch, name)(*tensors, **named, group=torch.Local(parts))

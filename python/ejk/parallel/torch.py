@@ -7,14 +7,18 @@ for others: the sum over processes is the whole's. Gradients of what processes s
 (`initial_state`, `g_gamma`, Mamba-2's parameters) are each process's part: sum them, as data
 parallelism does."""
 
+from operator import index
+
 import torch
 
 from .._errors import TensorError
 from ._segments import Segment, boundaries
 from ._torch_job import OVER_TIME, Job
 
-__all__ = ["recurrent", "gla", "simple_gla", "lightning_attn", "retention", "linear_attn",
-           "mamba2_ssd", "delta_rule", "gated_delta_rule", "kda", "Local"]
+#: Of `ejk.ops`.
+FUNCTIONS = ("recurrent", "gla", "simple_gla", "lightning_attn", "retention", "linear_attn",
+             "mamba2_ssd", "delta_rule", "gated_delta_rule", "kda")
+__all__ = [*FUNCTIONS, "Local"]
 
 
 class Local:
@@ -24,15 +28,30 @@ class Local:
         self.parts = parts
 
     def lengths(self, rows):
-        if isinstance(self.parts, int):
-            if not 1 <= self.parts <= rows:
-                raise TensorError(f"'parts' must be 1 to {rows}, the number of rows, but is "
-                                  f"{self.parts}")
-            size, more = divmod(rows, self.parts)
-            return [size + (i < more) for i in range(self.parts)]
-        if sum(self.parts) != rows:
-            raise TensorError(f"'parts' must have {rows} rows in all, but is {list(self.parts)}")
-        return list(self.parts)
+        """The lengths of the segments that have rows; of no rows, one length."""
+        try:
+            parts = list(self.parts)
+        except TypeError:
+            return _alike(rows, _length(self.parts, self.parts))
+        parts = [_length(n, parts) for n in parts]
+        if any(n < 0 for n in parts) or sum(parts) != rows:
+            raise TensorError(f"'parts' must be lengths of 0 or more, {rows} rows in all, but is {parts}")
+        return [n for n in parts if n] or [0]
+
+
+def _alike(rows, parts):
+    if not 1 <= parts <= max(rows, 1):
+        raise TensorError(f"'parts' must be 1 to {max(rows, 1)}, for {rows} rows, but is {parts}")
+    size, more = divmod(rows, parts)
+    return [size + (i < more) for i in range(parts)]
+
+
+def _length(n, parts):
+    try:
+        return index(n)
+    except TypeError:
+        raise TensorError("'parts' must be an int, or a list of ints, which are lengths, but is "
+                          f"{parts!r}") from None
 
 
 class _OverSegments(torch.autograd.Function):
