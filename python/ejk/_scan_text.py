@@ -92,6 +92,9 @@ def text_of(function, spec, name, places=False):
         if isinstance(output, State):
             fail_at(function,
                      f"output {index + 1} is a matrix of state; states are returned first")
+    if not states and all(isinstance(output, LastRows) for output in outputs):
+        fail_at(function, "returns nothing of a step, but last rows alone: return a value of each row, too, as in "
+                "'return x, x.last_rows(3)', or take the rows of the tensor outside of the function")
     for number, op in enumerate(trace.ops):
         op.result.name = f"%v.{number}"
     arguments = [(i, a) for i, a in enumerate(spec.arguments) if isinstance(a, Argument)]

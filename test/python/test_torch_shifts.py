@@ -247,6 +247,22 @@ class Refusals(unittest.TestCase):
     def test_last_rows_inside(self):
         self.refuse(lambda S, k, v: (S.add(k, v), S.read(k.last_rows(1))), "only be returned")
 
+    def test_last_rows_alone(self):
+        @ejk.recurrence(states=0)
+        def tail(x, z):
+            return x.last_rows(3), z.last_rows(1)
+        x = torch.randn(1, 3, 1, 4)
+        line = tail.__wrapped__.__code__.co_firstlineno
+        with self.assertRaisesRegex(ejk.TraceError, f"py:{line}: 'tail' returns .* last rows alone: return a value"):
+            tail(x, x)
+
+        @ejk.recurrence
+        def kept(S, k, v):  # a state is a result of the steps
+            return S.add(k, v), k.last_rows(2)
+        rows, state = kept(x, x)
+        self.assertTrue(torch.equal(rows, x[:, -2:]))
+        self.assertLess(error(state, torch.einsum("bthk,bthv->bhkv", x, x)), 1e-6)
+
     def test_two_kinds_of_rows(self):
         def step(S, k, v, rows):
             return S.add(k.shifted(1, rows), v), S.read(k.shifted(2))
