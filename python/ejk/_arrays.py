@@ -12,6 +12,8 @@ from ._errors import EjkError, TensorError
 quick = None
 # The same of calls with pools.
 quick_in_pools = None
+# Whether torch is in a region of autocast, and what it makes of a call's rows there: see _torch_tensors.py.
+in_autocast = autocast = None
 
 # The name of the module that defines a library's arrays, and of its door.
 _DOORS = {"torch": "ejk._torch", "jax": "ejk._jax", "jaxlib": "ejk._jax", "numpy": "ejk._numpy",
@@ -112,13 +114,11 @@ def constant(value):
     return index(value) if type(value) is int else value
 
 
-def read(door, names, arrays, convert=None):
-    """(the arrays as a door's kernels take them, the (element type, shape) of each). `convert` is called
-    between the two. An error names its array."""
+def read(door, names, arrays):
+    """(the arrays as a door's kernels take them, the (element type, shape) of each). An error names its
+    array."""
     if hasattr(door, "prepare"):
         arrays = [_of(name, door.prepare, [array])[0] for name, array in zip(names, arrays)]
-    if convert:
-        arrays = convert(names, arrays)
     described = [_of(name, door.describe, array) for name, array in zip(names, arrays)]
     if hasattr(door, "check_devices"):
         door.check_devices(arrays, names)

@@ -12,10 +12,9 @@ from torch.autograd import forward_ad
 
 from . import _arrays, _doors, _program, _torch_flops, _torch_onnx
 from ._errors import EjkError, TensorError
-from ._torch_tensors import (OWN, autocast, check_devices, check_no_tangent, describe, prepare,
-                             to_numpy)
+from ._torch_tensors import OWN, check_devices, check_no_tangent, describe, prepare, to_numpy
 
-__all__ = ["autocast", "call", "call_in_pools", "check_devices", "concatenate", "copy", "describe", "namespace", "prepare",
+__all__ = ["call", "call_in_pools", "check_devices", "concatenate", "copy", "describe", "namespace", "prepare",
            "quick", "quick_in_pools", "remember", "remember_in_pools", "take_along", "to_numpy", "zeros_like"]
 
 #===------------------------------------------------------------------------===#

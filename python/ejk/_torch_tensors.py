@@ -3,7 +3,7 @@
 import torch
 from torch.autograd import forward_ad
 
-from . import _numpy
+from . import _arrays, _numpy
 from ._errors import EjkError, TensorError
 
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
@@ -48,16 +48,24 @@ def _of_numpy(array):
     return torch.as_tensor(array)
 
 
-def autocast(names, tensors):
-    """Under autocast, q, k and v that differ in type get the type of the region."""
-    device = tensors[0].device.type
-    if device == "meta" or not torch.is_autocast_enabled(device):
-        return tensors
-    main = [t.dtype for n, t in zip(names, tensors) if n in ("q", "k", "v")]
-    if all(d == main[0] for d in main):
-        return tensors
+def autocast(rows):
+    """The rows of a call, {name: a tensor, several or None}, in the type of the region of autocast, where any differ
+    in type; else {}."""
+    tensors = prepare([t for row in rows.values() for t in (row if isinstance(row, (tuple, list)) else (row,))
+                       if _arrays.is_tensor(t)])
+    device = tensors[0].device.type if tensors else "meta"
+    if device == "meta" or not torch.is_autocast_enabled(device) or len({t.dtype for t in tensors}) == 1:
+        return {}
     dtype = torch.get_autocast_dtype(device)
-    return [t.to(dtype) if n in ("q", "k", "v") else t for n, t in zip(names, tensors)]
+
+    def cast(row):
+        if isinstance(row, (tuple, list)):
+            return type(row)(map(cast, row))
+        return prepare([row])[0].to(dtype) if _arrays.is_tensor(row) else row
+    return {name: cast(row) for name, row in rows.items()}
+
+
+_arrays.autocast, _arrays.in_autocast = autocast, torch._C._is_any_autocast_enabled
 
 
 def check_devices(tensors, names=None):

@@ -15,6 +15,9 @@ which is kept and moved once for them. Gates are the key/value head's, [B, T, Hk
 
 A gate is the logarithm of a decay, at most 0. The state is [N, H, K, V] in float32.
 
+In a region of torch's autocast, q, k and v that differ in type get the region's, and so do other rows that a
+state is written or read with (r; x, B and C; i of `hgrn2`; `conv_state`). Gates keep their type.
+
 Those whose signature ends in `**pools` take `pool`, `read_slots`, `write_slots`, `accepted`,
 `parents`, `ring`, `first_slot` and `value_major`, as a call of a recurrence does (`ejk.recurrence`), for states that a
 server keeps in a pool, and then return (o, pool)."""
@@ -23,6 +26,7 @@ import functools
 from operator import index  # of a size that torch holds symbolic, the number
 
 from . import _arrays, _functions as f
+from ._autocast import autocast as _autocast
 from ._blocks import gated_delta_net, kda_block
 from ._composed import gated_slot_attention, mlstm
 from ._corrected import comba, gated_delta_product, gdn2, oja
@@ -101,7 +105,7 @@ def _call_op(op, attributes, reverse, save_states, shared=False, **tensors):
             return results
     door = _arrays.common_door(given)
     names, arrays = tuple(n for n, _ in given), [t for _, t in given]
-    arrays, described = _arrays.read(door, names, arrays, getattr(door, "autocast", None))
+    arrays, described = _arrays.read(door, names, arrays)
     _arrays.check_exact(names, described)
     types = []
     for name, (dtype, shape) in zip(names, described):
@@ -361,4 +365,6 @@ def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, re
         cu_seqlens=cu_seqlens, save_states=save_states, **pools)
 
 
+for _name in __all__:
+    globals()[_name] = _autocast(globals()[_name])
 _arrays.load_doors()

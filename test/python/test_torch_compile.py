@@ -2,6 +2,7 @@
 tensors without memory."""
 
 import functools
+import inspect
 import unittest
 import warnings
 
@@ -112,6 +113,67 @@ class FirstCalls(unittest.TestCase):
 
     def test_fla(self):
         self.check(fla, FLA)
+
+
+class Autocast(unittest.TestCase):
+    """Rows that differ in type get the region's, and nothing else does."""
+
+    ROWS = {"mamba2_ssd": "xBC", "mamba2_block": "xBC", "mamba3": "xBC", "mamba3_mimo": "xBC", "rwkv6": "rkv",
+            "rwkv7": "rkv", "rwkv7_block": "rkv", "rwkv7_shift": "x", "hgrn2": "qi"}
+
+    def rounding(self, name, which):
+        """The function, with the rows `which` of a call in bfloat16."""
+        function = getattr(ejk.ops, name)
+        names = list(inspect.signature(function).parameters)
+
+        def call(*arguments, **named):
+            return function(*[x.bfloat16() if n in which else x for n, x in zip(names, arguments)], **named)
+        return call
+
+    def test_ops(self):
+        t = {n: x.requires_grad_(x.is_floating_point()) for n, x in operands().items()}
+        for name, call in OPS.items():
+            rows = self.ROWS.get(name, "qkv")
+            wanted = call(self.rounding(name, rows), t)
+            for one in rows:
+                with self.subTest(name, row=one), torch.autocast("cpu", torch.bfloat16):
+                    found = call(self.rounding(name, one), t)
+                    self.assertEqual(first(found).dtype, first(wanted).dtype)
+                    for a, b in zip(*map(torch.utils._pytree.tree_leaves, (found, wanted))):
+                        self.assertTrue(torch.equal(a, b))
+                    first(found).sum().backward()
+
+    def test_compiled(self):
+        def all_of_them(t):
+            with torch.autocast("cpu", torch.bfloat16):
+                return [first(call(self.rounding(name, self.ROWS.get(name, "qkv")[0]), t))
+                        for name, call in OPS.items()]
+        torch._dynamo.reset()
+        found = torch.compile(all_of_them, fullgraph=True, backend="aot_eager")(operands())
+        torch.testing.assert_close(found, all_of_them(operands()))
+
+    def test_other_places_of_rows(self):
+        t = operands()
+        q, k, v, beta = t["q"].bfloat16(), t["k"], t["v"], t["beta"]
+        wanted = ejk.ops.delta_rule(q, k.bfloat16(), v.bfloat16(), beta)
+        product = [x[:, :, None] for x in (k, v, beta)]
+        rows = [torch.randn(1, 3, H, n) for n in (K, K, V)]
+        block = [t["v"], t["g"], beta, t["w"], t["A"], t["A"], t["n"]]
+        after = ejk.ops.gated_delta_net(*(x.bfloat16() for x in (q, k, v)), *block,
+                                        conv_state=[x.bfloat16() for x in rows])
+        with torch.autocast("cpu", torch.bfloat16):
+            for found in (ejk.ops.delta_rule(beta=beta, v=v, k=k, q=q), ejk.ops.delta_rule(q, k.numpy(), v, beta),
+                          ejk.ops.gated_delta_product(q, *product), ejk.ops.gated_delta_product(q, [k], (v,), [beta]),
+                          ejk.ops.delta_rule(q, k, v, beta)):
+                self.assertTrue(torch.equal(found[0], wanted[0]))
+            found = ejk.ops.gated_delta_net(q, k, v, *block, conv_state=rows)
+            self.assertTrue(torch.equal(found[0], after[0]))
+            with torch.autocast("cpu", enabled=False):
+                self.assertEqual(ejk.ops.gdn2(k, q, v, t["gk"], t["gk"].exp(), t["gv"].exp())[0].dtype, torch.float32)
+            with self.assertRaisesRegex(TypeError, "takes .* positional arguments"):
+                ejk.ops.delta_rule(*[q] * 9)
+        with self.assertRaisesRegex(ejk.TensorError, "^delta_rule: .* 'q' has 8 channels, 'k' has 4"):
+            ejk.ops.delta_rule(q, v, v, beta)
 
 
 class ChangingNumbers(unittest.TestCase):
