@@ -46,14 +46,16 @@ class _Op:
 
 class Trace:
     """One run of a function on traced values. `ranks[i]` says what is known of state i: "matrix",
-    "vector" or "number"."""
+    "vector" or "number". A state that is not `given` may
+    be taken for a number, and turn out to be a vector."""
 
-    def __init__(self, ranks, state_shapes):
+    def __init__(self, ranks, state_shapes, given=()):
         self.ops, self.names = [], 0
         self.rows = Rows()
         self.states = []
         self.returned_by = None  # the function, once it has returned
-        self._ranks, self._shapes = ranks, state_shapes
+        self._ranks, self._shapes, self._given = ranks, state_shapes, given
+        self.postponed = None  # an error, unless a state turns out to be a vector
         for index, shape in enumerate(state_shapes):
             self.states.append(None if ranks[index] is None else self._make(index))
 
@@ -106,6 +108,17 @@ class Trace:
 
     def last_rows(self, given, count, initial):
         return self.rows.last(self, given, count, initial)
+
+    def fail_at_number(self, message):
+        """Fails where a vector is wanted and a number given. The number may be one for a state alone that
+        turns out to be a vector: then the function is traced again, and else fails."""
+        if not any(rank == "number" and not given for rank, given in zip(self._ranks, self._given)):
+            fail(message)
+        if self.postponed is None:
+            try:
+                fail(message)
+            except _values.TraceError as error:
+                self.postponed = error
 
     def _fail(self, message):
         if self.returned_by is None:
@@ -170,7 +183,7 @@ class Trace:
     def reduce(self, name, value, axis=None):
         value = self.value(value, "what is reduced")
         if value.size is None:
-            fail(f"{name[4:]} takes a vector, but got a number")
+            self.fail_at_number(f"{name[4:]} takes a vector, but got a number")
         if axis not in (None, 0, -1):
             fail(f"a vector of a step has one axis, 0 or -1; got axis={axis!r}")
         return self.add(name, [value], None)
@@ -198,7 +211,7 @@ def run(function, spec):
              for given, shape in zip(spec.initial, spec.state_shapes)]
     shapes = [tuple(shape) for shape in spec.state_shapes]
     for _ in range(count + 2):
-        trace = Trace(ranks, shapes)
+        trace = Trace(ranks, shapes, spec.initial)
         inputs = []
         for index, argument in enumerate(spec.arguments):
             if not isinstance(argument, Argument):
@@ -239,6 +252,8 @@ def run(function, spec):
             elif old.size is not None:
                 states[index] = new = trace._spread(new, old.size)
         if not changed:
+            if trace.postponed:
+                raise trace.postponed
             return trace, states, outputs
     fail_at(function, "the states' shapes do not settle")
 

@@ -163,7 +163,7 @@ class Value:
     def rotate_half(self):
         """(−second half, first half) of a vector."""
         if self.size is None:
-            fail("rotate_half takes a vector, but got a number")
+            self.trace.fail_at_number("rotate_half takes a vector, but got a number")
         return self.trace.add("ejk.rotate_half", [self.trace.value(self, "what is rotated")],
                               self.size)
 
@@ -303,7 +303,7 @@ class State:
         gate = self.trace.value(gate, "the gate")
         if gate.size is None:
             if axis not in (None, "head"):
-                fail(f"the gate is one number a head, so it has no axis; got axis={axis!r}")
+                self.trace.fail_at_number(f"the gate is one number a head, so it has no axis; got axis={axis!r}")
             return self.trace.add_state("ejk.decay", self, [gate], "head")
         axis = axis or "key"
         if axis not in ("key", "value"):

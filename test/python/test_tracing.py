@@ -256,6 +256,55 @@ class Returned(unittest.TestCase):
             self.assertIn(f"test_tracing.py:{step.__code__.co_firstlineno}: ", str(caught.exception))
 
 
+class KindsOfStates(unittest.TestCase):
+    """A state is a vector where the step makes it one, however it is used before."""
+
+    def check(self, step, *states):
+        fn = ejk.recurrence(step, states=len(states))
+        q, k, v, _ = rows()
+        zeros = tuple(np.zeros(shape, np.float32) for shape in states)
+        for found, given in zip(fn(q, k, v)[:-1], fn(q, k, v, initial_state=zeros)[:-1]):
+            np.testing.assert_array_equal(found, given)
+
+    def test_a_vector(self):
+        matrix, vector = (1, 2, *(rows()[i].shape[3] for i in (1, 2))), (1, 2, rows()[1].shape[3])
+
+        def summed(S, z, q, k, v):
+            S = S.decay(-ejk.sum(z * z) * 0.01).add(k, v)
+            return S, z * 0.5 + k, S.read(q)
+        self.check(summed, matrix, vector)
+
+        def by_methods(S, z, q, k, v):
+            S = S.decay(-z.max() * 0.01).decay(-0.1 * z, axis="key").add(z.rotate_half(), v)
+            return S, z * 0.5 + k, S.read(q)
+        self.check(by_methods, matrix, vector)
+
+        def of_another(S, z, y, q, k, v):
+            S = S.decay(-0.1 * ejk.sum(y * y)).add(k, v)
+            return S, z * 0.5 + k, y * 0.5 + z, S.read(q)
+        self.check(of_another, matrix, vector, vector)
+
+    def test_a_number(self):
+        q, k, v, _ = rows()
+
+        def summed(S, z, q, k, v):
+            S = S.decay(-ejk.sum(z)).add(k, v)
+            return S, z * 0.5 + ejk.sum(k), S.read(q)
+
+        def turned(S, z, q, k, v):
+            return S.add(z.rotate_half(), v), z + 1.0, S.read(q)
+
+        def with_axis(S, z, q, k, v):
+            return S.decay(z, axis="key").add(k, v), z + 1.0, S.read(q)
+        for step, message in ((summed, "sum takes a vector, but got a number"),
+                              (turned, "rotate_half takes a vector, but got a number"),
+                              (with_axis, "the gate is one number a head, so it has no axis")):
+            line = step.__code__.co_firstlineno + 1
+            for given in (None, (None, np.zeros((1, 2), np.float32))):
+                with self.assertRaisesRegex(ejk.TraceError, f"test_tracing.py:{line}: {message}"):
+                    ejk.recurrence(step, states=2)(q, k, v, initial_state=given)
+
+
 IN_MODULE = -0.25
 
 
