@@ -18,12 +18,29 @@ def _trace_of(arguments, name):
 
 
 def _function(name, op, count, doc):
+    """A function that is an op, or one of a trace and of operands."""
     def apply(*arguments):
         if len(arguments) != count:
             fail(f"{name} takes {count} argument{'s' * (count > 1)}, but got {len(arguments)}")
-        return _trace_of(arguments, name).elementwise(op, *arguments)
+        trace = _trace_of(arguments, name)
+        return op(trace, *arguments) if callable(op) else trace.elementwise(op, *arguments)
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = doc
+    return apply
+
+
+def _arctan2(trace, y, x):
+    # At (0, 0) the angle is one of constants with the operands' signs, so that the gradient is 0 and no NaN.
+    at_zero = logical_and(*(trace.elementwise("arith.cmpf oeq", v, 0.0) for v in (y, x)))
+    y, x = (where(at_zero, trace.elementwise("math.copysign", size, v), v) for size, v in ((0.0, y), (1.0, x)))
+    return trace.elementwise("math.atan2", y, x)
+
+
+def _but_nan(op):
+    """The op of two operands, or where one is NaN the other. As `op` does, equal operands share a gradient."""
+    def apply(trace, a, b):
+        known = [where(trace.elementwise("arith.cmpf oeq", v, v), v, other) for v, other in ((a, b), (b, a))]
+        return trace.elementwise(op, *known)
     return apply
 
 
@@ -38,9 +55,9 @@ _UNARY = {
     "trunc": "math.trunc", "rint": "math.roundeven"}
 _BINARY = {
     "add": "arith.addf", "subtract": "arith.subf", "multiply": "arith.mulf",
-    "divide": "arith.divf", "power": "math.powf", "arctan2": "math.atan2",
+    "divide": "arith.divf", "power": "math.powf", "arctan2": _arctan2,
     "copysign": "math.copysign", "maximum": "arith.maximumf", "minimum": "arith.minimumf",
-    "fmax": "arith.maxnumf", "fmin": "arith.minnumf", "less": "arith.cmpf olt",
+    "fmax": _but_nan("arith.maximumf"), "fmin": _but_nan("arith.minimumf"), "less": "arith.cmpf olt",
     "less_equal": "arith.cmpf ole", "greater": "arith.cmpf ogt",
     "greater_equal": "arith.cmpf oge", "equal": "arith.cmpf oeq", "not_equal": "arith.cmpf une"}
 

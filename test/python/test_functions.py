@@ -131,17 +131,16 @@ class OneOperand(unittest.TestCase):
 
 
 class TwoOperands(unittest.TestCase):
-    # Operands, the result, and the gradient of each. PyTorch and JAX say so where they agree; where
-    # they do not, of equal operands, the first one is taken.
+    # Operands, the result, and the gradient of each. PyTorch says so, and JAX where it agrees.
     POINTS = {
         "maximum": [(1, 1, 1, .5, .5), (2, 1, 2, 1, 0), (-1, 1, 1, 0, 1), (INF, INF, INF, .5, .5),
                     (-INF, 0, 0, 0, 1), (NAN, 1, NAN, None, None), (1, NAN, NAN, None, None)],
         "minimum": [(1, 1, 1, .5, .5), (2, 1, 1, 0, 1), (-1, 1, -1, 1, 0),
                     (-INF, -INF, -INF, .5, .5), (1, NAN, NAN, None, None)],
-        "fmax": [(1, 1, 1, 1, 0), (2, 1, 2, 1, 0), (1, 2, 2, 0, 1), (NAN, 1, 1, 0, 1),
-                 (1, NAN, 1, 1, 0)],
-        "fmin": [(1, 1, 1, 1, 0), (2, 1, 1, 0, 1), (1, 2, 1, 1, 0), (NAN, 1, 1, 0, 1),
-                 (1, NAN, 1, 1, 0)],
+        "fmax": [(1, 1, 1, .5, .5), (2, 1, 2, 1, 0), (1, 2, 2, 0, 1), (NAN, 1, 1, 0, 1),
+                 (1, NAN, 1, 1, 0), (INF, INF, INF, .5, .5), (NAN, -INF, -INF, 0, 1), (NAN, NAN, NAN, None, None)],
+        "fmin": [(1, 1, 1, .5, .5), (2, 1, 1, 0, 1), (1, 2, 1, 1, 0), (NAN, 1, 1, 0, 1),
+                 (1, NAN, 1, 1, 0), (-INF, -INF, -INF, .5, .5), (NAN, INF, INF, 0, 1), (NAN, NAN, NAN, None, None)],
         "logaddexp": [(0, 0, math.log(2), .5, .5), (INF, INF, INF, None, None),
                       (-INF, -INF, -INF, None, None), (INF, -INF, INF, 1, 0), (-INF, 3, 3, 0, 1),
                       (100, -100, 100, 1, 0), (-1e4, -1e4, -1e4 + math.log(2), .5, .5),
@@ -153,7 +152,9 @@ class TwoOperands(unittest.TestCase):
         "power": [(0, 2, 0, 0, 0), (0, 1, 0, 1, 0), (0, .5, 0, INF, 0), (2, 0, 1, 0, math.log(2)),
                   (-2, 3, -8, 12, None), (4, .5, 2, .25, 2 * math.log(4))],
         "arctan2": [(0, -1, math.pi, -1, 0), (1e-30, 1e-30, math.pi / 4, 5e29, -5e29),
-                    (INF, 1, math.pi / 2, None, None)],
+                    (INF, 1, math.pi / 2, None, None), (0, 0, 0, 0, 0), (-0.0, 0, -0.0, 0, 0),
+                    (0, -0.0, math.pi, 0, 0), (-0.0, -0.0, -math.pi, 0, 0), (0, 2, 0, .5, 0),
+                    (3, 0, math.pi / 2, 0, -1 / 3), (NAN, 0, NAN, None, None), (0, NAN, NAN, None, None)],
     }
 
     def test_points(self):
@@ -170,6 +171,19 @@ class TwoOperands(unittest.TestCase):
                 with self.subTest(function=name + what):
                     good = agree(x, expected, expected.abs()) | skipped
                     self.assertTrue(good.all(), (x, expected))
+
+    def test_a_number_of_python(self):
+        x = torch.tensor([-1., 0., 1., NAN]).view(1, -1, 1).requires_grad_()
+        for name in ("fmax", "fmin", "arctan2"):
+            for number in (0.0, 1, math.nan):
+                fill = torch.full_like(x, number)
+                for step, of_two in ((lambda s, x, n: (s, getattr(ejk, name)(x, n)), (x, fill)),
+                                     (lambda s, x, n: (s, getattr(ejk, name)(n, x)), (fill, x))):
+                    found, wanted = ejk.recurrence(step)(x, number)[0], self.call(name, *of_two)[0]
+                    with self.subTest(name, number=number):
+                        torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+                        slopes = [torch.autograd.grad(o.sum(), x)[0] for o in (found, wanted)]
+                        torch.testing.assert_close(*slopes, rtol=0, atol=0, equal_nan=True)
 
     def call(self, name, a, b):
         @ejk.recurrence
