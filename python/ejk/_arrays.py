@@ -65,8 +65,12 @@ def is_known(kind):
     return kind in _known
 
 
+def _is_scalar(kind):
+    return any(parent.__module__ == "numpy" and parent.__name__ == "generic" for parent in kind.__mro__)
+
+
 # torch.compile, which cannot follow a Parameter's classes, takes the results as constants.
-for _constant in (_door_name, _note, is_known):
+for _constant in (_door_name, _note, is_known, _is_scalar):
     _constant._dynamo_marked_constant = True
 
 
@@ -104,6 +108,14 @@ def load_doors():
                 _load(_DOORS[library])
             except _CAUSES:
                 pass
+
+
+def unboxed(value):
+    """A scalar of NumPy's as the Python number that it is; anything else as it is."""
+    if not _is_scalar(type(value)):
+        return value
+    number = value.item()
+    return number if isinstance(number, (bool, int, float, str)) else value
 
 
 def constant(value):

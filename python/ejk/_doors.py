@@ -4,6 +4,7 @@ Their kernels look an entry up by the hash of its program and by what is wanted 
 says. What they do not find, they ask of Python, once."""
 
 import ctypes
+import re
 import threading
 from ctypes import (CFUNCTYPE, POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint8, c_uint16,
                     c_void_p)
@@ -151,5 +152,7 @@ def explain_failure(table, error, entry, shapes):
         except TensorError as wrong:
             return wrong
     text = str(error).removeprefix("ejk: ")
-    wrong = "tensor" in text or text.startswith(("input ", "output "))
+    if entry is not None:  # a kernel knows a tensor by its number
+        text = re.sub(r"\btensor ([0-9]+)\b", lambda m: f"'{entry.inputs[int(m[1])]['name']}'", text)
+    wrong = "tensor" in str(error) or text.startswith(("input ", "output "))
     return TensorError(text) if wrong else EjkError(text)

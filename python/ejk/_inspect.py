@@ -47,7 +47,7 @@ class CompiledFunction:
     def __repr__(self):
         return f"<ejk function {self._program.name}({', '.join(self.names)})>"
 
-    def __call__(self, *tensors, **named):
+    def __call__(self, /, *tensors, **named):
         tensors = self._order(tensors, named)
         door = _arrays.common_door(zip(self.names, tensors))
         tensors, described = _arrays.read(door, self.names, tensors)
@@ -79,13 +79,13 @@ class CompiledFunction:
         """Writes a kernel package, for the C API."""
         write_package(self._program, path, target, derivatives)
 
-    def explain(self, *tensors, target=None, derivatives=0, **named):
+    def explain(self, /, *tensors, target=None, derivatives=0, **named):
         """How tensors like these are computed."""
         tensors = self._order(tensors, named)
         door = _arrays.common_door(zip(self.names, tensors))
         return explain(self._program, tensors, door, target, derivatives)
 
-    def check(self, *tensors, **named):
+    def check(self, /, *tensors, **named):
         """Compares a call with the f64 interpreter: the relative error of each result."""
         tensors = self._order(tensors, named)
         return check(self._program, tensors, _arrays.common_door(zip(self.names, tensors)))

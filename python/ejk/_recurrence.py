@@ -3,11 +3,10 @@
 import copy
 import functools
 import importlib
-import re
 import weakref
 from operator import index  # of a size that torch holds symbolic, the number
 
-from . import _arrays, _drafts, _pools, _scan_text, _trace
+from . import _arrays, _channels, _drafts, _pools, _scan_text, _trace
 from ._errors import TensorError, TraceError, name_of_call
 from ._library import F32_MATMULS
 from ._numbers import AroundNumbers, ChangingNumbers
@@ -113,6 +112,7 @@ class Recurrence:
                              f"{type(function).__module__}.{type(function).__qualname__}; write a def or a "
                              "lambda that calls it")
         functools.update_wrapper(self, function)
+        states, queries = _trace.checked_states(states), _trace.checked_names("queries", queries)
         self._function, self._states, self._reverse = function, states, reverse
         parameters = list(inspect.signature(function).parameters.values())
         for p in parameters:
@@ -136,7 +136,7 @@ class Recurrence:
         self.__signature__ = inspect.Signature(own)
         self._defaults = {p.name: p.default for p in parameters[states:]
                           if p.default is not inspect.Parameter.empty}
-        self._queries = (queries,) if isinstance(queries, str) else tuple(queries)
+        self._queries = queries
         for name in self._queries:
             if name not in self._names:
                 raise TraceError(f"{_trace.place_of(function)}'queries' names '{name}', which "
@@ -174,7 +174,7 @@ class Recurrence:
     def __repr__(self):
         return f"<ejk.recurrence {self.__qualname__}({', '.join(self._names)})>"
 
-    def __call__(self, *arguments, initial_state=None, cu_seqlens=None, save_states=True, pool=None,
+    def __call__(self, /, *arguments, initial_state=None, cu_seqlens=None, save_states=True, pool=None,
                  **named):
         if self._has_around:
             _refresh(self._identity)
@@ -230,7 +230,7 @@ class Recurrence:
         values = plan.values(self._names, self._bind(arguments, named))
         return values, {}, given.planned(plan), plan
 
-    def program(self, *arguments, initial_state=None, cu_seqlens=None, pool=None, **named):
+    def program(self, /, *arguments, initial_state=None, cu_seqlens=None, pool=None, **named):
         """The program for tensors like these; nothing is run."""
         from ._program import by_key
         _refresh(self._identity)
@@ -240,24 +240,24 @@ class Recurrence:
             initial_state = None
         return by_key(self._prepare(arguments, named, initial_state, cu_seqlens, given)[0])
 
-    def mlir(self, *arguments, **named):
+    def mlir(self, /, *arguments, **named):
         """The MLIR that tensors like these are compiled from, as text."""
         return self.program(*arguments, **named).text
 
-    def package(self, path, *arguments, target=None, derivatives=0, **named):
+    def package(self, /, path, *arguments, target=None, derivatives=0, **named):
         """Writes a kernel package for tensors like these, for the C API.
 
         `target` is one of `ejk.targets()`; `derivatives` 1 adds the vector-Jacobian product."""
         from ._inspect import write_package
         write_package(self.program(*arguments, **named), path, target, derivatives)
 
-    def explain(self, *arguments, target=None, derivatives=0, **named):
+    def explain(self, /, *arguments, target=None, derivatives=0, **named):
         """How tensors like these are computed: kernels, remarks, bytes. An `ejk.Explanation`."""
         from ._inspect import explain
         _, tensors, _, door = self._prepare(*self._split(arguments, named))
         return explain(self.program(*arguments, **named), tensors, door, target, derivatives)
 
-    def check(self, *arguments, **named):
+    def check(self, /, *arguments, **named):
         """Compares a call with the f64 interpreter: the relative error of each result."""
         from ._inspect import check
         _, tensors, _, door = self._prepare(*self._split(arguments, named))
@@ -274,7 +274,7 @@ class Recurrence:
 
     def _prepare(self, arguments, named, initial_state, cu_seqlens, pooled=None):
         tensors, kinds, given = [], [], []
-        for name, value in zip(self._names, self._bind(arguments, named)):
+        for name, value in zip(self._names, [_arrays.unboxed(x) for x in self._bind(arguments, named)]):
             if value is None or isinstance(value, (bool, int, float, str)):
                 kinds.append(_arrays.constant(value))
             else:
@@ -380,16 +380,6 @@ class Recurrence:
                 self._numbers.note(function, name, argument[1], rest, self._remedies.get(
                     name, "give a tensor of no dimensions, as torch.tensor({})"))
 
-    def _own_error(self, error, spec):
-        """The error of a step of this package's, whose lines say nothing to a user: the channels of the
-        tensors that it was given."""
-        given = [f"'{n}' has {a.channels or 'no'} channels" for n, a in zip(self._names, spec.arguments)
-                 if isinstance(a, Argument)]
-        given += [f"'initial_state' is {list(shape)} a head" for known, shape in
-                  zip(spec.initial, spec.state_shapes) if known]
-        return TensorError(f"{self._called()}: "
-                           f"{re.sub(r'^.*?:[0-9]+: ', '', str(error))}: {', '.join(given)}")
-
     def trace(self, spec):
         """(program key, number of outputs) for a Specialisation."""
         from ._program import Program, register
@@ -401,7 +391,7 @@ class Recurrence:
         except TraceError as error:
             if self._is_users():
                 raise
-            raise self._own_error(error, spec) from None
+            raise _channels.error_of(self._called(), error, self._names, spec) from None
         program = Program(text, name,
                           lambda: _scan_text.text_of(self._function, spec, name, places=True)[0],
                           self._f32_matmuls)

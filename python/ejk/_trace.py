@@ -1,6 +1,7 @@
 """From a recurrence's function to the ops that it stands for."""
 
 from collections import namedtuple
+from operator import index
 
 from . import _values
 from ._rows import Rows
@@ -46,8 +47,8 @@ class _Op:
 
 class Trace:
     """One run of a function on traced values. `ranks[i]` says what is known of state i: "matrix",
-    "vector" or "number". A state that is not `given` may
-    be taken for a number, and turn out to be a vector."""
+    "vector" or "number". A state that is not `given` may be taken for a number, and turn out to be a
+    vector."""
 
     def __init__(self, ranks, state_shapes, given=()):
         self.ops, self.names = [], 0
@@ -56,8 +57,8 @@ class Trace:
         self.returned_by = None  # the function, once it has returned
         self._ranks, self._shapes, self._given = ranks, state_shapes, given
         self.postponed = None  # an error, unless a state turns out to be a vector
-        for index, shape in enumerate(state_shapes):
-            self.states.append(None if ranks[index] is None else self._make(index))
+        for number, shape in enumerate(state_shapes):
+            self.states.append(None if ranks[number] is None else self._make(number))
 
     def _make(self, index):
         shape, name = self._shapes[index], f"%s.{index}"
@@ -256,6 +257,24 @@ def run(function, spec):
                 raise trace.postponed
             return trace, states, outputs
     fail_at(function, "the states' shapes do not settle")
+
+
+def checked_states(count):
+    try:
+        count = index(count)
+    except TypeError:
+        raise TypeError(f"'states' must be an int, but is {count!r}") from None
+    if count < 0:
+        raise ValueError(f"'states' must be 0 or more, but is {count}")
+    return count
+
+
+def checked_names(option, names):
+    """A name, or several, as a tuple."""
+    names = (names,) if isinstance(names, str) else names
+    if not isinstance(names, (tuple, list, set, frozenset)) or not all(isinstance(n, str) for n in names):
+        raise TypeError(f"'{option}' must be a parameter's name or a tuple of names, but is {names!r}")
+    return tuple(names)
 
 
 def code_of(function):

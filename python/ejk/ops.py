@@ -138,8 +138,9 @@ def _check_channels(names, types):
     for name, shape in shapes.items():
         own = tuple(n for n in shape if n is not None)
         if name in wanted and own not in (wanted[name], ()):
-            raise TensorError(f"'{name}' must have {' and '.join(map(str, wanted[name]))} channels, where 'q' has "
-                              f"{K} and 'v' {V}, but has {' and '.join(map(str, own))}")
+            none = " or no" if name == "g" else ""  # a number a head
+            raise TensorError(f"'{name}' must have {' and '.join(map(str, wanted[name]))}{none} channels, where 'q' "
+                              f"has {K} and 'v' {V}, but has {' and '.join(map(str, own))}")
 
 
 def _check_operand(name, dtype, shape, main):

@@ -165,6 +165,19 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(ejk.TensorError, "^mlstm: .*'f' has 4 channels"):
             ejk.ops.mlstm(q, k, v, g, gk)
 
+    def test_a_last_dimension_of_one(self):
+        q, number = np.zeros((1, 4, 2, 8), "f4"), np.zeros((1, 4, 2), "f4")
+        one = number[..., None]
+        for name, wrong, arguments in (
+                ("gated_delta_rule", "g", (q, q, q, one, number)), ("kda", "g", (q, q, q, one, number)),
+                ("delta_rule", "beta", (q, q, q, one)), ("comba", "g", (q, q, q, q, one, number)),
+                ("mlstm", "i", (q, q, q, one, number)), ("mamba2_ssd", "dt", (q, one, number[0, 0], q, q))):
+            with self.subTest(name), self.assertRaisesRegex(
+                    ejk.TensorError, f"^{name}: .*; '{wrong}' has 1 channel, where it needs none or as many"):
+                getattr(ejk.ops, name)(*arguments)
+        with self.assertRaisesRegex(ejk.TensorError, "'g' must have 8 or no channels, .* but has 1"):
+            ejk.ops.simple_gla(q, q, q, one)
+
     def test_channels_of_named_functions(self):
         a = arrays()
         q, k, v, g, beta, gk = a.values()

@@ -122,7 +122,7 @@ class Torch(unittest.TestCase):
 
     def test_refused(self):
         inputs, pool, slots = self.case()
-        with self.assertRaisesRegex(ejk.EjkError, "dense"):
+        with self.assertRaisesRegex(ejk.TensorError, "but 'pool' has slots that are not dense"):
             delta(*inputs, pool=pool.transpose(-1, -2).contiguous().transpose(-1, -2),
                   read_slots=slots, write_slots=slots, value_major=True)
 

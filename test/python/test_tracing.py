@@ -228,6 +228,46 @@ class Functions(unittest.TestCase):
             np.testing.assert_array_equal(layer.run(q, k, v)[0], Layer(0.5).run(q, k, v)[0])
             np.testing.assert_array_equal(copied.run(q, k, v)[0], Layer(2.0).run(q, k, v)[0])
 
+    def test_a_parameter_named_self(self):
+        q, k, v, reset = rows()
+
+        def step(S, q, k, v, self):
+            S = S.decay(-0.1).add(k, v)
+            return S, S.read(q) * self
+        fn = ejk.recurrence(step)
+        np.testing.assert_array_equal(fn(q, k, v, self=reset)[0], fn(q, k, v, reset)[0])
+        compiled = ejk.compile(fn.mlir(q, k, v, self=reset))
+        np.testing.assert_array_equal(compiled(q, k, v, self=reset)[0], fn(q, k, v, reset)[0])
+        for of in (fn, compiled):
+            self.assertLess(builtins.max(of.check(q, k, v, self=reset).values()), 1e-5)
+
+    def test_scalars_of_numpy_are_numbers(self):
+        q, k, v, _ = rows()
+
+        def step(S, q, k, v, number):
+            self.assertIn(type(number), (bool, int, float))
+            S = S.add(k, v)
+            return S, S.read(q) * number
+        for number in (np.int64(2), np.uint8(2), np.float32(0.5), np.float64(0.5), np.float16(0.5), np.bool_(True)):
+            fn = ejk.recurrence(step)
+            np.testing.assert_array_equal(fn(q, k, v, number)[0], fn(q, k, v, number.item())[0])
+            self.assertEqual(len(fn._programs), 1)
+        g = np.repeat(-np.abs(k[..., :1]), k.shape[-1], -1)
+        found, wanted = (ejk.ops.kda(q, k, v, g, g[..., 0], scale=scale, lower_bound=bound)[0] for scale, bound in
+                         ((np.float32(0.5), np.float32(-5)), (0.5, -5.0)))
+        np.testing.assert_array_equal(found, wanted)
+
+    def test_numbers_and_names_that_are_none(self):
+        def step(S, q): return S.add(q, q), S.read(q)
+        for states, error in ((-1, ValueError), (1.5, TypeError), ("2", TypeError), (None, TypeError)):
+            message = f"'states' must be .* but is {states!r}"
+            with self.subTest(states=states), self.assertRaisesRegex(error, message):
+                ejk.recurrence(step, states=states)
+        self.assertEqual(ejk.recurrence(step, states=np.int64(1))._states, 1)
+        for queries in (1, [1], None):
+            with self.subTest(queries=queries), self.assertRaisesRegex(TypeError, "'queries' must be .* but is"):
+                ejk.recurrence(step, queries=queries)
+
     def test_what_is_none(self):
         class Callable:
             def __call__(self, S, q, k, v):

@@ -48,7 +48,7 @@ class OnnxFunction:
     def __repr__(self):
         return f"<ejk ONNX model ({', '.join(self.inputs)}) -> ({', '.join(self.outputs)})>"
 
-    def __call__(self, *tensors, **named):
+    def __call__(self, /, *tensors, **named):
         given = dict(zip(self.inputs, tensors))
         for own, tensor in named.items():
             if own not in self.inputs or own in given:
