@@ -40,6 +40,9 @@ public:
     for (SymbolRef symbol : object.symbols())
       if (failed(note(symbol)))
         return failure();
+    // Functions that compute nothing have no code, and an image in a package is not empty.
+    if (image.bytes.empty())
+      image.bytes.push_back(0);
     return std::move(image);
   }
 
