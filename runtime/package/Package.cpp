@@ -189,6 +189,8 @@ std::string ejk::serializePackage(const nlohmann::json &manifestWithoutImages,
       if (image.kind != Image::Kind::Cpu)
         described["arch_specific"] = image.archSpecific;
     }
+    if (image.kind == Image::Kind::Cpu)
+      described["kernels"] = nlohmann::json::object();
     for (const auto &[name, offset] : image.kernels)
       described["kernels"][name] = offset;
     manifest["images"].push_back(std::move(described));
