@@ -72,6 +72,31 @@ static cl::opt<bool> printCostModel("print-cost-model", cl::cat(category),
 static ejk::SavePolicyFlags savePolicy(category);
 static ejk::ScheduleFlag schedule(category);
 
+/// Which options do not go together; empty where all do. What would be ignored is named.
+static std::string findContradiction() {
+  bool forCpu = is_contained(targets, TargetKind::cpu);
+  bool forGpus = targets.empty() || is_contained(targets, TargetKind::cuda);
+  if (schedule.wasToldToSave() && !vjp)
+    return "--save-states goes with --vjp";
+  if (!vjp && (savePolicy.given() || !wrt.empty()))
+    return "--wrt, --gate-gradients and --checkpoint-every go with --vjp";
+  if (!forGpus && !archs.empty())
+    return "--arch is of GPUs, and --target=cpu compiles for none";
+  if (!forGpus && cubin == CompileOptions::Cubin::always)
+    return "--cubin=always is of GPUs, and --target=cpu compiles for none";
+  if (!forGpus && schedule.get() == ejk::Schedule::split)
+    return "--schedule=split is of GPUs: a CPU's kernels have no segments";
+  if (!forCpu && !cpuArchs.empty())
+    return "--cpu-arch goes with --target=cpu";
+  if (emit != Stage::package && forCpu && forGpus)
+    return "--emit writes what is compiled for one target, or a package: give --target=cuda or cpu";
+  if (emit >= Stage::tile && emit <= Stage::ptx && archs.size() > 1)
+    return "--emit writes what is compiled for one architecture, or a package: give one --arch";
+  if (schedule.twoTermStates() < 0)
+    return "--two-term-states is a number of channels, 0 or more";
+  return "";
+}
+
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
   ejk::initCommandLine("ejk-compile", category);
@@ -87,17 +112,13 @@ int main(int argc, char **argv) {
       errs() << "ejk-compile: " << ejk::describeUnknownTarget(arch) << "\n";
       return 1;
     }
-  if (schedule.wasToldToSave() && !vjp) {
-    errs() << "ejk-compile: --save-states goes with --vjp\n";
+  if (std::string wrong = findContradiction(); !wrong.empty()) {
+    errs() << "ejk-compile: " << wrong << "\n";
     return 1;
   }
   std::string error = ejk::checkNoInput(output, {input});
   if (!error.empty()) {
     errs() << "ejk-compile: " << error << "\n";
-    return 1;
-  }
-  if (!vjp && (savePolicy.given() || !wrt.empty())) {
-    errs() << "ejk-compile: --wrt, --gate-gradients and --checkpoint-every go with --vjp\n";
     return 1;
   }
   if (emit == Stage::package && output == "-" && outs().is_displayed()) {

@@ -436,9 +436,7 @@ int main(int argc, char **argv) {
   sources->AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
   SourceMgrDiagnosticHandler diagnostics(*sources, &context);
   OwningOpRef<ModuleOp> module = readModule(sources, &context);
-  if (!module)
-    return 1;
-  func::FuncOp function = findEntry(*module);
+  func::FuncOp function = module ? findEntry(*module) : func::FuncOp();
   if (!function)
     return 1;
   std::string primal = function.getName().str();
@@ -449,6 +447,8 @@ int main(int argc, char **argv) {
     return fail("--gate-gradients and --checkpoint-every go with --vjp");
   if (!vjp && schedule.wasToldToSave())
     return fail("--save-states goes with --vjp");
+  if (tolerance.getNumOccurrences() && !(checkResults && tolerance >= 0))
+    return fail("--tolerance goes with --check, and is 0 or more");
   std::optional<GateTerms> terms;
   if (vjp && checkResults)
     terms.emplace(*module, primal, std::vector<std::string>(wrt.begin(), wrt.end()));

@@ -29,7 +29,9 @@ Result<Sizes> ejk::parseSizes(std::string_view text) {
         digits.find_first_not_of("0123456789") != std::string_view::npos)
       return Error{ErrorCode::InvalidArgument,
                    "'" + std::string(item) + "' is not of the form SYMBOL=SIZE"};
-    sizes[std::string(item.substr(0, equals))] = std::stoll(std::string(digits));
+    std::string symbol(item.substr(0, equals));
+    if (!sizes.emplace(symbol, std::stoll(std::string(digits))).second)
+      return Error{ErrorCode::InvalidArgument, "'" + symbol + "' is given twice"};
   }
   return sizes;
 }
