@@ -49,6 +49,15 @@ TEST(Compare, InfinityIsWhatTheTypeRoundsTo) {
   EXPECT_FALSE(compare(vector({HUGE_VAL}, DataType::F16), vector({6e4})).passes(1e300));
 }
 
+TEST(Compare, ZeroIsWhatTheTypeRoundsTo) {
+  EXPECT_TRUE(compare(vector({0, 1}, DataType::F32), vector({-1e-52, 1})).passes(0));
+  EXPECT_TRUE(compare(vector({0}, DataType::F32), vector({1e-52})).passes(0));
+  EXPECT_TRUE(compare(vector({0}, DataType::F16), vector({1e-9})).passes(0));
+  EXPECT_FALSE(compare(vector({0}, DataType::F16), vector({1e-7})).passes(0.5));
+  EXPECT_FALSE(compare(vector({0}, DataType::F32), vector({1e-44})).passes(0.5));
+  EXPECT_FALSE(compare(vector({0}), vector({1e-52})).passes(0.5));
+}
+
 TEST(Compare, ZerosAreExpectedExactly) {
   EXPECT_TRUE(compare(vector({0, 0}), vector({0, 0})).passes(0));
   EXPECT_FALSE(compare(vector({0, 1e-30}), vector({0, 0})).passes(1e300));

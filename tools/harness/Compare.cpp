@@ -22,10 +22,13 @@ static double rounded(DataType dtype, double value) {
   return elementAsDouble(one, 0);
 }
 
-/// Both NaN, or infinities of one sign. What the actual type rounds to infinity is one.
+/// Both NaN, or infinities of one sign. What the actual type rounds to infinity is one, and what it
+/// rounds to zero is zero.
 static bool agreeWithoutNumber(const HostTensor &actual, double a, double e) {
   if (std::isnan(a) || std::isnan(e))
     return std::isnan(a) && std::isnan(e);
+  if (a == 0 && e != 0)
+    return rounded(actual.dtype, e) == 0;
   return std::isinf(a) && (a == e || a == rounded(actual.dtype, e));
 }
 

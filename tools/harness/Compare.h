@@ -26,7 +26,7 @@ struct Comparison {
 };
 
 /// Compares in f64; the element types may differ. An infinity agrees with a number that
-/// the actual type rounds to it.
+/// the actual type rounds to it, and a zero with one that underflows there.
 Comparison compare(const HostTensor &actual, const HostTensor &expected);
 
 } // namespace ejk
