@@ -212,7 +212,7 @@ torch.library.register_autograd("ejk::call", _backward, setup_context=_setup, li
 #===------------------------------------------------------------------------===#
 
 
-def _vmap(info, in_dims, program, entry, inputs):
+def _vmap(info, in_dims, program, entry, inputs, call=torch.ops.ejk.call):
     dims, size = list(in_dims[2]), info.batch_size
     inputs = [t if d is None else t.movedim(d, 0) for t, d in zip(inputs, dims)]
     found = _entry(program, entry, _device(inputs[0]))
@@ -233,11 +233,10 @@ def _vmap(info, in_dims, program, entry, inputs):
                     t = t.expand(size, *t.shape)
                 t = t.reshape(size * t.shape[1], *t.shape[2:])
             folded.append(t)
-        results = torch.ops.ejk.call(program, entry, folded)
+        results = call(program, entry, folded)
         results = [r.reshape(size, r.shape[0] // size, *r.shape[1:]) for r in results]
     else:
-        each = [torch.ops.ejk.call(program, entry,
-                                   [t if d is None else t[i] for t, d in zip(inputs, dims)])
+        each = [call(program, entry, [t if d is None else t[i] for t, d in zip(inputs, dims)])
                 for i in range(size)]
         results = [torch.stack(parts) for parts in zip(*each)]
     return results, [0] * len(results)
@@ -308,13 +307,17 @@ class _Transformed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *cotangents):
-        return None, None, *_gradients(ctx, ctx.needs_input_grad[2:], cotangents,
-                                       lambda *a: _Transformed.apply(*a[:2], *a[2]))
+        return None, None, *_gradients(ctx, ctx.needs_input_grad[2:], cotangents, _transformed)
 
     @staticmethod
     def vmap(info, in_dims, program, entry, *tensors):
-        results, dims = _vmap(info, (None, None, list(in_dims[2:])), program, entry, list(tensors))
+        # A derivative may be taken of the batch: a transformation around this one.
+        results, dims = _vmap(info, (None, None, list(in_dims[2:])), program, entry, list(tensors), _transformed)
         return tuple(results), tuple(dims)
+
+
+def _transformed(program, entry, tensors):
+    return _Transformed.apply(program, entry, *tensors)
 
 
 class _Unknown(Exception):

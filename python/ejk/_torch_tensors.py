@@ -81,6 +81,10 @@ def check_no_tangent(tensors):
     """torch asks no operator whose derivative is registered in Python for tangents, and would drop
     them."""
     for tensor in tensors:
-        if forward_ad.unpack_dual(tensor).tangent is not None:
+        try:
+            tangent = forward_ad.unpack_dual(tensor).tangent
+        except RuntimeError:  # torch does not unpack a batch of vmap's
+            tangent = tensor
+        if tangent is not None:
             raise EjkError("a tensor has a tangent, and ejk has no derivative in forward mode; "
                            "torch.autograd.grad gives those in reverse mode")

@@ -135,6 +135,32 @@ class Values(unittest.TestCase):
         exact = torch.func.grad(lambda q: torch.func.grad(loss(plain))(q).square().sum())(t["q"])
         torch.testing.assert_close(twice, exact, rtol=1e-3, atol=1e-3)
 
+    def test_derivatives_of_batches(self):
+        # Transformations around vmap: of batches that are one longer batch, and of those that are not.
+        t = tensors()
+        k, v, g = (t[n] for n in ("k", "v", "g"))
+        bonus = torch.randn(3, *k.shape[2:])
+        grad, vmap = torch.func.grad, torch.func.vmap
+
+        def of_rows(q):
+            return gated(q, k, v, g)[0].square().sum()
+
+        def of_parameters(u):
+            return ejk.ops.rwkv6(k, k, v, t["gk"], u)[0].square().sum()
+        for f, x in ((of_rows, torch.stack([t["q"], 2 * t["q"], t["q"] - 1])), (of_parameters, bonus)):
+            def batch(x):
+                return vmap(f)(x).sum()
+
+            def alone(x):
+                return torch.stack([f(row) for row in x]).sum()
+            leaf = x.clone().requires_grad_()
+            torch.testing.assert_close(grad(batch)(x), torch.autograd.grad(alone(leaf), leaf)[0])
+            torch.testing.assert_close(torch.autograd.grad(batch(leaf), leaf), torch.autograd.grad(alone(leaf), leaf))
+            torch.testing.assert_close(vmap(grad(batch))(x[None])[0], grad(alone)(x))
+            if f is of_rows:  # a parameter's gradient has no derivative
+                twice, exact = (grad(lambda x: grad(loss)(x).square().sum())(x) for loss in (batch, alone))
+                torch.testing.assert_close(twice, exact, rtol=1e-4, atol=1e-4)
+
     def test_amp(self):
         t = tensors()
         with torch.autocast("cpu", dtype=torch.bfloat16):
