@@ -430,7 +430,7 @@ def _refresh(identity):
             known.clear()
         if type(value) in (int, float):
             recurrence._numbers.note(recurrence._called(), name, value, "around it",
-                                     "give it to the step as an argument: a tensor of no dimensions, as torch.tensor({})")
+                                     "give it to the step as an argument, a tensor of no dimensions: torch.tensor({})")
 
 
 # torch.compile calls these when it traces the caller, and takes their results as constants.

@@ -383,8 +383,8 @@ class ChangingNumbers(unittest.TestCase):
                 S = np.exp(around + IN_MODULE) * S + row[1][..., None] * row[2][..., None, :]
                 o.append(np.einsum("bhk,bhkv->bhv", row[0] * (unset or 1.0), S))
             return np.stack(o, 1)
-        for around, IN_MODULE, unset in ((-0.5, -0.25, None), (-1.0, -0.25, None), (-0.5, -0.25, None), (-0.5, 0.0, 2.0),
-                                         (-0.5, -0.5, 2.0)):
+        for around, IN_MODULE, unset in ((-0.5, -0.25, None), (-1.0, -0.25, None), (-0.5, -0.25, None),
+                                         (-0.5, 0.0, 2.0), (-0.5, -0.5, 2.0)):
             for _ in range(2):
                 np.testing.assert_allclose(f(q, k, v)[0], exact(), rtol=1e-4, atol=1e-5)
             self.assertIn(f"{around + IN_MODULE:.17e}", f.mlir(q, k, v))
@@ -394,7 +394,7 @@ class ChangingNumbers(unittest.TestCase):
                 around = -i / 8
                 f(q, k, v)
         (warning,) = caught
-        self.assertRegex(str(warning.message), "'f' is compiled for each value of 'around'.*argument: a tensor")
+        self.assertRegex(str(warning.message), "'f' is compiled for each value of 'around'.*argument, a tensor")
         self.assertTrue(warning.filename.endswith("test_tracing.py"))
 
     def warned(self, call, count=8):
