@@ -111,6 +111,18 @@ TEST(Package, HeaderErrorsSayWhatIsWrong) {
   EXPECT_CONTAINS(loadError(wrapped), "more than the limits of 16777216 and 1073741824");
 }
 
+// A package that says so in both places is no package of the oldest version.
+TEST(Package, VersionsBeforeTheOldestAreRefused) {
+  std::string good = pack(copyManifest("copy"));
+  ejk_package_header header;
+  std::memcpy(&header, good.data(), sizeof(header));
+  json manifest = json::parse(good.substr(sizeof(header), header.manifest_size));
+  manifest["version"] = EJK_OLDEST_PACKAGE_VERSION - 1;
+  std::string bytes = packText(manifest.dump(), good.substr(sizeof(header) + header.manifest_size));
+  bytes[8] = EJK_OLDEST_PACKAGE_VERSION - 1;
+  EXPECT_CONTAINS(loadError(bytes), "format version is 0, this runtime reads versions 1 to");
+}
+
 // Damage that the checksum does not catch, because it was computed afterwards.
 TEST(Package, RandomManifestsNeverCrash) {
   std::string good = pack(glaManifest());
