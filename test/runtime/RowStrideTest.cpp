@@ -3,7 +3,11 @@
 #include "FakeDriver.h"
 #include "TestPackage.h"
 
+#include "ejk/package_format.h"
+
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 using namespace ejk::test;
 using nlohmann::json;
@@ -159,4 +163,28 @@ TEST(RowStrideManifest, Errors) {
   manifest["entries"][0]["inputs"][5]["slots"] = true;
   manifest["entries"][0]["inputs"][5]["row_stride"] = "s";
   EXPECT_NE(whyNot(manifest).find("that is no pool"), std::string::npos);
+}
+
+// Row strides are symbols, and so count among those that a call has places for.
+TEST(RowStrideManifest, AreAmongTheSymbolsThatAreLimited) {
+  auto withSymbols = [](int count) {
+    json manifest = stridedManifest();
+    json &inputs = manifest["entries"][0]["inputs"], last = inputs[1];
+    int symbols = 7; // B, T, H, Hkv, N and two row strides
+    for (int i = 0; symbols < count - 1; ++i) {
+      json more = last;
+      more["name"] = "x" + std::to_string(i);
+      more["shape"] = json::array();
+      for (int left = std::min(EJK_MAX_RANK, count - 1 - symbols); left > 0; --left)
+        more["shape"].push_back("S" + std::to_string(symbols++));
+      inputs.push_back(more);
+    }
+    last["name"] = "last";
+    last["row_stride"] = "row_stride.last";
+    inputs.push_back(last);
+    return whyNot(manifest);
+  };
+  EXPECT_EQ(withSymbols(EJK_MAX_SYMBOLS), "");
+  std::string message = withSymbols(EJK_MAX_SYMBOLS + 1);
+  EXPECT_NE(message.find(".row_stride: expected a symbol"), std::string::npos) << message;
 }
