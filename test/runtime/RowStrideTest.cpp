@@ -141,6 +141,34 @@ TEST_F(RowStrides, OverlapAsFarAsRowsReach) {
                                   "replace in place");
 }
 
+// Of three dimensions, a row is a number for each head, which kernels read one at a time: rows are
+// as far apart as elements may be, whatever the number of heads.
+TEST(RowStridesOfVectors, AreAlignedAsElementsAre) {
+  PackagePtr vectors = load(json::parse(R"({"producer": "test", "arch": "sm_80", "entries": [{
+      "name": "gates",
+      "inputs": [{"name": "dt", "dtype": "f32", "shape": ["B", "T", "H"], "align": 16,
+                  "row_stride": "row_stride.dt"}],
+      "outputs": [{"name": "y", "dtype": "f32", "shape": ["B", "T", "H"], "align": 16}],
+      "launches": [{"kernel": "gates_a3", "block": [32, 1, 1], "shared_bytes": 0, "grid": "T",
+                    "args": [{"input": 0}, {"output": 0}, {"i64": "row_stride.dt"}]}]}]})"));
+  ASSERT_NE(vectors, nullptr);
+  int64_t shape[] = {2, 3, 4};
+  for (int64_t apart : {4, 5, 6, 7, 9}) {
+    int64_t strides[] = {3 * apart, apart, 1};
+    DLTensor dt = {}, y;
+    dt.data = reinterpret_cast<void *>(uintptr_t(1) << 32);
+    dt.device = {kDLCUDA, 0};
+    dt.ndim = 3;
+    dt.dtype = f32;
+    dt.shape = shape;
+    y = dt;
+    y.data = reinterpret_cast<void *>(uintptr_t(2) << 32);
+    dt.strides = strides;
+    const DLTensor *inputs[] = {&dt}, *outputs[] = {&y};
+    EXPECT_EQ(take(ejk_entry_check(vectors.get(), 0, inputs, 1, outputs, 1)), "") << apart;
+  }
+}
+
 static std::string whyNot(const json &manifest) {
   std::string message;
   PackagePtr package = load(pack(manifest), message);
