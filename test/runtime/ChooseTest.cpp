@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 
@@ -153,6 +154,30 @@ TEST_F(Choose, ALaunchIsSkippedWhereItsConditionDoesNotHold) {
   EXPECT_STREQ(fake->launches[0].kernel, "scan_a6");
   // Arguments after a skipped launch are still its own.
   EXPECT_EQ(fake->launches[0].args[3], 128u);
+}
+
+// A skipped launch's tensor maps are not made, and those after it are still their kernel's.
+TEST_F(Choose, TensorMapsFollowASkippedLaunch) {
+  json manifest = glaManifest();
+  json &launches = manifest["entries"][0]["launches"];
+  launches[0]["when"] = {"!=", "T", 128};
+  launches[0]["args"][0] = json::parse(R"({"tensor_map": {"input": 3}, "dtype": "f32",
+    "sizes": ["T", ["*", "H", 128]], "strides": [["*", "H", 128]], "box": [8, 32]})");
+  launches[1]["args"][0] = json::parse(R"({"tensor_map": {"input": 0}, "dtype": "bf16",
+    "sizes": ["T", "H", 128], "strides": [["*", "H", 128], 128], "box": [16, 1, 64]})");
+  open(manifest);
+  GlaCall call;
+  ASSERT_EQ(take(ejk_launch(executable, 0, &call.params)), "");
+  EXPECT_EQ(fake->num_encodings, 1);
+  ASSERT_EQ(fake->num_launches, 1);
+  const fake_launch &scan = fake->launches[0];
+  ASSERT_EQ(scan.num_maps, 1);
+  EXPECT_EQ(scan.maps[0].address, reinterpret_cast<uint64_t>(call.q().data));
+  EXPECT_EQ(scan.maps[0].rank, 3);
+  const uint64_t sizes[] = {128, 4, 128}, strides[] = {256, 1024};
+  EXPECT_TRUE(std::equal(std::begin(sizes), std::end(sizes), scan.maps[0].sizes));
+  EXPECT_TRUE(std::equal(std::begin(strides), std::end(strides), scan.maps[0].strides));
+  EXPECT_EQ(scan.maps[0].box[0], 64);
 }
 
 TEST_F(Choose, AConditionWithoutAValueIsAnError) {
