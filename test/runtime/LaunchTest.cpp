@@ -377,10 +377,12 @@ TEST_F(Launch, Workspace) {
   EXPECT_EQ(launch(), "workspace: its address 0x110 is not aligned to 256 bytes");
   call.params.workspace = reinterpret_cast<void *>(UINTPTR_MAX - 255);
   EXPECT_EQ(launch(), "workspace: it reaches past the end of the address space");
-  call.params.workspace = call.q().data;
-  EXPECT_EQ(launch(), "workspace: it overlaps input 'q'");
-  call.params.workspace = call.o().data;
-  EXPECT_EQ(launch(), "workspace: it overlaps output 'o'");
+  const char *names[] = {"input 'q'",          "input 'k'",  "input 'v'",  "input 'g'",
+                         "input 'cu_seqlens'", "input 'h0'", "output 'o'", "output 'ht'"};
+  for (int i = 0; i < 8; ++i) {
+    call.params.workspace = call.tensors[i].data;
+    EXPECT_EQ(launch(), std::string("workspace: it overlaps ") + names[i]);
+  }
   EXPECT_EQ(fake->num_launches, 2);
 }
 
