@@ -6,8 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -111,6 +113,51 @@ TEST_F(Cpu, TakesAsManyThreadsAsTheCallerWants) {
   call.params.max_threads = 1;
   ASSERT_EQ(take(ejk_launch(executable, 0, &call.params)), "");
   EXPECT_TRUE(call.isNumbered());
+}
+
+namespace {
+/// Which threads run a kernel.
+struct Observed {
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+} observed;
+
+void observe(const void *, int64_t, int64_t) {
+  std::this_thread::sleep_for(std::chrono::microseconds(200)); // others come meanwhile
+  std::lock_guard<std::mutex> lock(observed.mutex);
+  observed.threads.insert(std::this_thread::get_id());
+}
+
+/// An image whose kernel is observe().
+std::string packObserver() {
+  auto address = reinterpret_cast<uint64_t>(&observe);
+  std::string code = "\x48\xb8"; // mov rax, address
+  code.append(reinterpret_cast<const char *>(&address), sizeof(address));
+  ImageData image{Image::Kind::Cpu, code + "\xff\xe0", "x86-64-v3"}; // jmp rax
+  image.kernels = {{"number", 0}};
+  return serializePackage(numberManifest(), {image});
+}
+} // namespace
+
+// A caller that has other work for the remaining processors keeps them.
+TEST_F(Cpu, TakesNoMoreThreadsThanTheCallerWants) {
+  // Of the library, unless an earlier test of this process made its threads.
+  setenv("EJK_NUM_THREADS", "4", 1);
+  open(packObserver());
+  unsetenv("EJK_NUM_THREADS");
+  Call call(64);
+  auto threadsOf = [&](unsigned most) {
+    observed.threads.clear();
+    call.params.max_threads = most;
+    for (int i = 0; i < 20; ++i)
+      EXPECT_EQ(take(ejk_launch(executable, 0, &call.params)), "");
+    return unsigned(observed.threads.size());
+  };
+  unsigned all = threadsOf(0);
+  if (all < 2)
+    GTEST_SKIP() << "the process may run on one processor alone";
+  for (unsigned most : {1u, 2u, 3u})
+    EXPECT_EQ(threadsOf(most), std::min(most, all));
 }
 
 TEST_F(Cpu, UnderstandsParametersOfEarlierVersions) {
