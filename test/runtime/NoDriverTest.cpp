@@ -51,6 +51,23 @@ TEST(NoDriver, Session) {
   EXPECT_EQ(session.error().code, ErrorCode::NoDriver);
 }
 
+// A driver that was started has threads and handlers of its own, also where it then fails: these
+// must not lose their code.
+TEST(NoDriver, ALibraryThatWasStartedStaysOpen) {
+  void *library = dlopen(EJK_FAKE_DRIVER, RTLD_NOW);
+  ASSERT_NE(library, nullptr);
+  reinterpret_cast<void (*)()>(dlsym(library, "fake_reset"))();
+  auto *fake = static_cast<fake_state *>(dlsym(library, "fake_cuda"));
+  fake->fail_call = 1; // cuInit
+  fake->fail_result = cudaErrorNoDevice;
+  setenv("EJK_CUDA_DRIVER", EJK_FAKE_DRIVER, 1);
+  Result<const Driver *> driver = loadDriver();
+  setenv("EJK_CUDA_DRIVER", "/nonexistent/libcuda.so.1", 1);
+  ASSERT_FALSE(driver);
+  dlclose(library); // what this test opened
+  EXPECT_NE(dlopen(EJK_FAKE_DRIVER, RTLD_NOW | RTLD_NOLOAD), nullptr);
+}
+
 // After a failure the next call tries again, so one process can have several.
 TEST(NoDriver, LibrariesThatAreNone) {
   auto openError = [](const char *library) {
