@@ -69,6 +69,9 @@ template <bool toF32>
     sums[0] = rounded<toF32>(sums[0] + sums[i]);
   return sums[0];
 }
+
+/// A float type with `fraction` stored bits of significand, and normal exponents from `minExponent`
+/// to `maxExponent`.
 template <int fraction, int minExponent, int maxExponent> struct NarrowFormat {
   /// The bits of an f64's significand that the format has not, and what rounds up by them.
   static constexpr int dropped = 52 - fraction;

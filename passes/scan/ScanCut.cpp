@@ -187,6 +187,10 @@ SmallVector<ScanOp> ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given
   return {firstScan, secondScan};
 }
 
+bool ejk::isReadOfState(Value value) {
+  return isa_and_nonnull<ReadOp, CheckpointOp>(value.getDefiningOp());
+}
+
 void ejk::cutScans(Operation *root, llvm::function_ref<SmallVector<ScanOp>(ScanOp)> cut) {
   SmallVector<ScanOp> worklist;
   root->walk([&](ScanOp scan) {

@@ -41,6 +41,10 @@ private:
   llvm::SmallVector<mlir::Value> taken;
 };
 
+/// Whether a step reads `value` of a K×V state: what a later scan takes as a sequence. A checkpoint
+/// is a read, of a saved state.
+bool isReadOfState(mlir::Value value);
+
 /// Applies `cut` to the scans under `root` whose step has no branches and that have no queries, for
 /// a kernel that takes a scan with queries takes it whole; and to the scans that it makes of them.
 /// `cut` returns these, or none where it leaves its scan as it is.

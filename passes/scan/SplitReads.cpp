@@ -101,9 +101,7 @@ struct SplitReadsPass : ejk::impl::SplitReadsBase<SplitReadsPass> {
       late.push_back(turn.user->getResult(0));
     if (late.empty())
       return {};
-    ScanCut cut(scan, late, [](Value v) {
-      return isa_and_nonnull<ReadOp, CheckpointOp>(v.getDefiningOp());
-    });
+    ScanCut cut(scan, late, isReadOfState);
     // Where each of the reads depends on such a vector itself, in an earlier step, no scan comes first.
     if (llvm::all_of(turns.all, [&](Turn turn) { return cut.isLate(turn.read.getResult()); }))
       return {};

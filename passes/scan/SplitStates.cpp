@@ -24,11 +24,9 @@ struct SplitStatesPass : ejk::impl::SplitStatesBase<SplitStatesPass> {
     cutScans(getOperation(), [this](ScanOp scan) { return split(scan); });
   }
 
-  /// What a later scan takes as a sequence: reads, what starts anew from a saved state, and of a read
-  /// with a single channel the number.
+  /// What a later scan takes as a sequence: reads, and of one with a single channel the number.
   static bool isRead(Value value) {
-    Operation *op = value.getDefiningOp();
-    return isa_and_nonnull<ReadOp, CheckpointOp>(op) || isOnlyChannel(op);
+    return isReadOfState(value) || isOnlyChannel(value.getDefiningOp());
   }
 
   static llvm::SetVector<Type> sizesOf(ScanOp scan) {

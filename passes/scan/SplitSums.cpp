@@ -48,8 +48,7 @@ struct SplitSumsPass : ejk::impl::SplitSumsBase<SplitSumsPass> {
         sums.push_back(op.getResult(0));
     if (sums.empty())
       return {};
-    ScanCut cut(scan, sums,
-                [](Value v) { return isa_and_nonnull<ReadOp, CheckpointOp>(v.getDefiningOp()); });
+    ScanCut cut(scan, sums, isReadOfState);
     // A sum that depends on another one is split off the second scan later.
     SmallVector<Value> given, wanted;
     for (Value sum : sums) {

@@ -14,6 +14,7 @@
 #include "tools/io/OutputFile.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace cl = llvm::cl;
@@ -43,6 +44,8 @@ int main(int argc, char **argv) {
 
   MLIRContext context(registry);
   context.printOpOnDiagnostic(false);
+  llvm::SourceMgr sources;
+  SourceMgrDiagnosticHandler diagnostics(sources, &context);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(input, ParserConfig(&context));
   if (!module)
     return 1;
@@ -55,17 +58,16 @@ int main(int argc, char **argv) {
     return 1;
   // A reducer also tries modules that are not valid, and drops them. What is wrong with those tells
   // a user nothing; what makes the passes fail does.
-  std::string problems;
+  std::vector<Diagnostic> problems;
   LogicalResult reduced = failure();
   {
-    llvm::raw_string_ostream stream(problems);
-    ScopedDiagnosticHandler collect(&context, [&](Diagnostic &problem) {
-      stream << problem.getLocation() << ": " << problem << "\n";
-    });
+    ScopedDiagnosticHandler collect(
+        &context, [&](Diagnostic &problem) { problems.push_back(std::move(problem)); });
     reduced = passes.run(*module);
   }
   if (failed(reduced)) {
-    llvm::errs() << problems;
+    for (Diagnostic &problem : problems)
+      context.getDiagEngine().emit(std::move(problem));
     return 1;
   }
 
