@@ -8,7 +8,7 @@ def ExpandSolves : Pass<"ejk-expand-solves"> {
   let summary = "solve triangular systems by matmuls";
   let description = [{
     What: a `tile.solve` becomes a substitution by blocks of rows, 32 or 16. The blocks on the
-    diagonal are inverted in f32: 16 rows by substitution, and 32 from two of 16. For each block,
+    diagonal are inverted in f32: 8 rows by substitution, and 16 and 32 by merging pairs. For each block,
     matmuls of bf16 add what
     the solved rows give, and then multiply by the block's inverse; they compute the rows of that block
     alone. Why: a substitution of all rows is a chain of as many steps, and tensor cores take a block
@@ -24,8 +24,9 @@ def ExpandSolves : Pass<"ejk-expand-solves"> {
     After, with roundings left out:
     ```mlir
     %l = tile.mask lower strict %m else 0.0 : vector<64x64xf32>
-    %r = tile.invert_diagonal %l blocks 16 : vector<64x64xf32>
-    %a = tile.merge_inverses %r blocks 16 : vector<64x64xf32>
+    %r = tile.invert_diagonal %l blocks 8 : vector<64x64xf32>
+    %s = tile.merge_inverses %r blocks 8 : vector<64x64xf32>
+    %a = tile.merge_inverses %s blocks 16 : vector<64x64xf32>
     %x1 = tile.dot %a, %b, %b over [0, 32] rows [0, 32] : …
     %x2 = tile.dot %a, %x1, %x1 over [0, 32] rows [32, 64] : …
     %x = tile.dot %a, %x2, %x2 over [32, 64] rows [32, 64] : …

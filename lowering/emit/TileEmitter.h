@@ -52,7 +52,14 @@ struct SwizzledAddress {
 /// How a column index compares with the row index on one side of the diagonal.
 mlir::arith::CmpIPredicate sideOfDiagonal(bool upper, bool strict);
 
-class TileEmitter {
+/// Where the current thread is, all i32.
+struct ThreadPlace {
+  mlir::Value thread, lane, warp; // in the block, or in a partition
+  mlir::Value group, member;      // lane = 4·group + member
+  mlir::Value warpgroup;          // index of this warp's warpgroup
+};
+
+class TileEmitter : ThreadPlace {
 public:
   TileEmitter(tile::ProgramOp program, llvm::StringRef name)
       : program(program), name(name), b(mlir::OpBuilder(program.getContext()), program.getLoc()) {}
@@ -381,7 +388,7 @@ private:
   llvm::DenseMap<int64_t, std::pair<Value, Value>> shiftedRows;
   Value cuPointer, totalSteps, heads, sequences;        // i64; the last where packed
   Value segmentRows;                                    // i64; null without segments
-  Value thread, lane, warp, group, member, head, slice; // i32; lane = 4·group + member
+  Value head, slice;                                    // i32
   Value sequenceIndex, stateIndex, firstRow, length;    // i64; of a segment where there are any
   /// The sequence's length and first row among all, and the position there of a segment's first.
   Value sequenceLength, sequenceFirst, firstPosition;
@@ -392,7 +399,8 @@ private:
   /// Whether a block has many matmuls. Registers are short then, so e^x, e^-x and the range guard
   /// share x·log2 e instead of x.
   bool isLong = false;
-  Value warpgroup; // index of this warp's warpgroup
+  /// Whether what a loop computes from its threads' places is computed in it, for want of registers around it.
+  bool locatesInLoops = false;
   /// Whether the current code is inside an `if` with an `else`.
   bool inBranch = false;
 

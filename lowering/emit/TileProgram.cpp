@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/emit/TileEmitter.h"
+#include "lowering/pipeline/RegisterEstimate.h"
 #include "lowering/emit/TileMemory.h"
 #include "passes/program/RegisterPressure.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -96,6 +97,9 @@ void TileEmitter::emit(Operation *op) {
 
 void TileEmitter::findLongBlocks() {
   program.walk([&](Block *block) { isLong |= hasManyMatmuls(*block); });
+  bool isPartitioned = !program.getBlock().getOps<WarpSpecializeOp>().empty();
+  locatesInLoops =
+      isLong && (isPartitioned || !fitsRegisters(program, registersOfLiveTiles(program)));
 }
 
 void TileEmitter::emitOrdering(Operation *op) {

@@ -87,67 +87,135 @@ void TileEmitter::emitInvertDiagonal(InvertDiagonalOp op) {
   tiles[op.getResult()] = to;
 }
 
-/// Some lanes of a warp share a column of C, so that they can exchange it: each computes a few rows
-/// of C (I + A), and then, of the rows that all of them have, the same rows of (I + B) times that.
-/// Where the result takes the matrix's place, all threads have read C before one stores it.
+/// Two tf32 terms of an f32 number, which have 21 of its bits: as words, the first one first.
+static std::array<Value, 2> termsInTf32(KernelBuilder &b, Value number) {
+  auto cut = [&](Value x) {
+    return b.make<arith::AndIOp>(b.make<arith::BitcastOp>(b.getI32Type(), x), b.i32(~0x1fff));
+  };
+  Value first = cut(number);
+  Value rest =
+      b.make<arith::SubFOp>(number, b.make<arith::BitcastOp>(b.getF32Type(), first));
+  return {first, cut(rest)};
+}
+
+namespace {
+/// What `mma.m16n8k8` takes of one 8×8 block of each operand: lane l has the elements
+///
+///   left    (l / 4 + 8 h, l mod 4 + 4 p)    rows that a block of 8 does not have are 0
+///   right   (l mod 4 + 4 p, l / 4)
+///   sums    (l / 4 + 8 h, 2 (l mod 4) + p)
+struct Tf32Product {
+  using Left = std::array<std::array<std::array<Value, 2>, 2>, 2>; // by h, p, term
+  using Right = std::array<std::array<Value, 2>, 2>;               // by p, term
+  using Sums = std::array<Value, 4>;                               // by h, p
+
+  KernelBuilder &b;
+
+  /// sums += left · right, without the product of both second terms.
+  void add(Sums &sums, const Left &left, const Right &right) const {
+    Type f32 = b.getF32Type();
+    auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), {f32, f32, f32, f32});
+    const std::pair<unsigned, unsigned> terms[] = {{1, 0}, {0, 1}, {0, 0}};
+    for (auto [ofLeft, ofRight] : terms) {
+      Value lhs[] = {left[0][0][ofLeft], left[1][0][ofLeft], left[0][1][ofLeft],
+                     left[1][1][ofLeft]};
+      Value rhs[] = {right[0][ofRight], right[1][ofRight]};
+      Value result = b.make<NVVM::MmaOp>(
+          type, ValueRange(lhs), ValueRange(rhs), ValueRange(sums), ArrayRef<int64_t>{16, 8, 8},
+          std::nullopt, std::nullopt,
+          std::array<NVVM::MMATypes, 2>{NVVM::MMATypes::tf32, NVVM::MMATypes::tf32},
+          std::array<NVVM::MMALayout, 2>{NVVM::MMALayout::row, NVVM::MMALayout::col});
+      for (unsigned i = 0; i < 4; ++i)
+        sums[i] = b.make<LLVM::ExtractValueOp>(result, i);
+    }
+  }
+};
+} // namespace
+
+/// One warp merges a pair, by tensor cores: C (I + A) is what it has of (I + B) C times I + A. As the
+/// order of what a product sums over is free, its lanes have the sums of the first product where the
+/// second one takes its operand. In place, all lanes have read before one of them stores.
 void TileEmitter::emitMergeInverses(MergeInversesOp op) {
-  int64_t rows = op.getType().getDimSize(0), block = op.getBlock();
-  int64_t threads = warps * kWarpSize, columns = rows / 2;
-  int64_t sharing = std::min<int64_t>(block, llvm::bit_floor(uint64_t(threads / columns)));
+  int64_t rows = op.getType().getDimSize(0), block = op.getBlock(), pairs = rows / (2 * block);
+  unsigned blocks = block / 8; // of 8 rows or columns
   Placed from = placed(op.getMatrix());
   Placed to = sharedFor(op.getResult());
-  Type f32 = b.getF32Type(), byte = b.getI8Type();
-  Type some = KernelBuilder::withCount(f32, kLoaded);
-  Value number = b.add(b.mul(warp, kWarpSize), lane);
-  bool inPlace = isInPlace(op);
-  if (!inPlace)
-    copyAround(from, to, number, threads, block, /*isBelow=*/true);
-  Value isSharing = columns * sharing < threads ? b.less(number, columns * sharing) : Value();
-  // Threads that have no column compute one again.
-  Value share = isSharing ? b.rem(number, columns * sharing) : number;
-  {
-    Value place = b.div(share, sharing), first = b.rem(share, sharing);
-    Value pair = b.div(place, block), column = b.rem(place, block);
+  Type f32 = b.getF32Type(), byte = b.getI8Type(), two = KernelBuilder::withCount(f32, 2);
+  if (!isInPlace(op))
+    copyAround(from, to, b.add(b.mul(warp, kWarpSize), lane), warps * kWarpSize, block,
+               /*isBelow=*/true);
+  Value inGroup = b.rem(lane, 4), group = b.div(lane, 4);
+  Tf32Product product{b};
+  auto merge = [&](Value pair) {
     auto pairOf = [&](const Placed &tile) {
       return b.at(tile.address, byte, b.mul(pair, 2 * block * (tile.pitch + sizeof(float))));
     };
     Value upper = pairOf(from), below = b.at(upper, byte, block * from.pitch);
     Value lower = b.at(below, byte, block * sizeof(float));
-    Value inColumn = b.mul(column, sizeof(float));
-    auto rowOf = [&](Value part, int64_t slot) {
-      return b.at(b.at(part, byte, b.mul(first, from.pitch)), byte, slot * sharing * from.pitch);
+    /// The address of a lane's element, from which others lie a constant apart.
+    auto laneAt = [&](Value part, Value row, Value column, int64_t pitch) {
+      return b.at(part, byte, b.add(b.mul(row, pitch), b.mul(column, sizeof(float))));
     };
-    // Adds this lane's rows of `part` times a column to `sums`; the sums of all rows side by side.
-    auto addRows = [&](SmallVector<Value> &sums, Value part, ArrayRef<Value> factors) {
-      for (int64_t k = 0; k < block; k += kLoaded) {
-        SmallVector<SmallVector<Value>> loaded;
-        for (int64_t slot = 0; slot < block / sharing; ++slot)
-          loaded.push_back(
-              b.unpack(b.load(some, b.at(rowOf(part, slot), byte, k * sizeof(float)))));
-        for (int64_t i = 0; i < kLoaded; ++i)
-          for (auto [sum, row] : llvm::zip(sums, loaded))
-            sum = b.make<math::FmaOp>(row[i], factors[k + i], sum);
-      }
+    auto apart = [&](Value start, int64_t row, int64_t column, int64_t pitch) {
+      return b.at(start, byte, row * pitch + column * sizeof(float));
     };
-    SmallVector<Value> left, own, all;
-    for (int64_t k = 0; k < block; ++k)
-      left.push_back(b.load(f32, b.at(b.at(upper, byte, inColumn), byte, k * from.pitch)));
-    for (int64_t slot = 0; slot < block / sharing; ++slot)
-      own.push_back(b.load(f32, b.at(rowOf(below, slot), byte, inColumn)));
-    addRows(own, below, left);
-    Value firstLane = b.sub(lane, first);
-    for (int64_t k = 0; k < block; ++k)
-      all.push_back(shuffle(own[k / sharing], b.add(firstLane, k % sharing), gpu::ShuffleMode::IDX));
-    if (inPlace)
-      barrier();
-    addRows(own, lower, all);
-    Value target = b.at(b.at(pairOf(to), byte, block * to.pitch), byte, inColumn);
-    b.onlyIf(isSharing, [&] {
-      for (auto [slot, merged] : llvm::enumerate(own)) {
-        Value row = b.add(b.mul(first, to.pitch), int64_t(slot) * sharing * to.pitch);
-        b.store(merged, b.at(target, byte, row));
+    // The right operand's blocks in a column of blocks; its rows are `step` · lane + `between` · p.
+    auto rightOf = [&](Value part, unsigned column, int64_t step, int64_t between) {
+      Value start = laneAt(part, b.mul(inGroup, step), group, from.pitch);
+      SmallVector<Tf32Product::Right> right(blocks);
+      for (unsigned k = 0; k < blocks; ++k)
+        for (unsigned p : {0, 1})
+          right[k][p] = termsInTf32(
+              b, b.load(f32, apart(start, 8 * k + between * p, 8 * column, from.pitch)));
+      return right;
+    };
+    Value zero = b.f32(0), none = b.i32(0);
+    SmallVector<Tf32Product::Left> left(blocks), merged(blocks);
+    Value leftStart = laneAt(lower, group, inGroup, from.pitch);
+    for (unsigned k = 0; k < blocks; ++k)
+      for (unsigned h : {0, 1})
+        for (unsigned p : {0, 1})
+          left[k][h][p] = h < blocks
+                              ? termsInTf32(b, b.load(f32, apart(leftStart, 8 * h, 8 * k + 4 * p,
+                                                                 from.pitch)))
+                              : std::array<Value, 2>{none, none};
+    SmallVector<Tf32Product::Sums> sums(blocks);
+    Value sumsStart = laneAt(below, group, b.mul(inGroup, 2), from.pitch);
+    for (unsigned j = 0; j < blocks; ++j)
+      for (unsigned h : {0, 1}) {
+        SmallVector<Value> loaded(2, zero);
+        if (h < blocks)
+          loaded = b.unpack(b.load(two, apart(sumsStart, 8 * h, 8 * j, from.pitch)));
+        std::copy(loaded.begin(), loaded.end(), sums[j].begin() + 2 * h);
       }
-    });
+    for (unsigned j = 0; j < blocks; ++j) {
+      SmallVector<Tf32Product::Right> right = rightOf(below, j, 1, 4);
+      for (unsigned k = 0; k < blocks; ++k)
+        product.add(sums[j], left[k], right[k]);
+    }
+    for (unsigned j = 0; j < blocks; ++j)
+      for (unsigned h : {0, 1})
+        for (unsigned p : {0, 1})
+          merged[j][h][p] = termsInTf32(b, sums[j][2 * h + p]);
+    for (unsigned j = 0; j < blocks; ++j) {
+      SmallVector<Tf32Product::Right> right = rightOf(upper, j, 2, 1);
+      for (unsigned k = 0; k < blocks; ++k)
+        product.add(sums[j], merged[k], right[k]);
+    }
+    b.make<NVVM::SyncWarpOp>(b.i32(-1));
+    Value target = laneAt(b.at(pairOf(to), byte, block * to.pitch), group, b.mul(inGroup, 2),
+                          to.pitch);
+    for (unsigned j = 0; j < blocks; ++j)
+      for (unsigned h = 0; h < std::min(blocks, 2u); ++h)
+        b.store(b.pack(ValueRange(sums[j]).slice(2 * h, 2)),
+                apart(target, 8 * h, 8 * j, to.pitch));
+  };
+  for (int64_t first = 0; first < pairs; first += warps) {
+    Value pair = b.add(warp, first);
+    if (first + warps <= pairs)
+      merge(pair);
+    else
+      b.onlyIf(b.less(pair, pairs), [&] { merge(pair); });
   }
   tiles[op.getResult()] = to;
 }

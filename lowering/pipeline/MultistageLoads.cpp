@@ -339,6 +339,26 @@ static void reloadOnExactPaths(LoadOp load) {
   }
 }
 
+/// Moves the loads whose tiles are read no more once half of `loop`'s matmuls are issued from `loads` to
+/// another list. A ring of one stage is refilled after the last of its tiles is read, so they have their own.
+static SmallVector<LoadOp> takeSoonFree(SmallVector<LoadOp> &loads, scf::ForOp loop) {
+  SmallVector<DotOp> dots(loop.getBody()->getOps<DotOp>());
+  SmallVector<LoadOp> soon;
+  if (dots.size() < 2)
+    return soon;
+  Operation *middle = dots[dots.size() / 2];
+  auto isSoonFree = [&](LoadOp load) {
+    return llvm::all_of(load->getUsers(), [&](Operation *user) {
+      return loop.getBody()->findAncestorOpInBlock(*user)->isBeforeInBlock(middle);
+    });
+  };
+  llvm::copy_if(loads, std::back_inserter(soon), isSoonFree);
+  if (soon.size() == loads.size())
+    return {};
+  llvm::erase_if(loads, isSoonFree);
+  return soon;
+}
+
 StagedLoads ejk::multistageLoads(ProgramOp program, unsigned stages, bool apart, bool wide) {
   StagedLoads result;
   SmallVector<scf::ForOp> loops(program.getBlock().getOps<scf::ForOp>());
@@ -366,14 +386,19 @@ StagedLoads ejk::multistageLoads(ProgramOp program, unsigned stages, bool apart,
       late.insert(late.begin(), forBranch.begin(), forBranch.end());
       forBranch.clear();
     }
+    SmallVector<LoadOp> soonFree;
+    if (stages == 1)
+      soonFree = takeSoonFree(early, loop);
+    if (!soonFree.empty())
+      RingBuilder(loop, soonFree, stages, /*late=*/false).run();
     if (!early.empty())
-      RingBuilder(loop, early, stages, /*late=*/false).run();
+      RingBuilder(loop, early, stages, /*late=*/!soonFree.empty()).run();
     if (!forBranch.empty())
       RingBuilder(loop, forBranch, stages, /*late=*/true).run();
     if (!late.empty())
       RingBuilder(loop, late, /*stages=*/1, /*late=*/true).run();
-    result.rings += !early.empty() + !forBranch.empty() + !late.empty();
-    result.staged += early.size() + forBranch.size() + late.size();
+    result.rings += !soonFree.empty() + !early.empty() + !forBranch.empty() + !late.empty();
+    result.staged += soonFree.size() + early.size() + forBranch.size() + late.size();
   }
   return result;
 }

@@ -30,9 +30,9 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Rows of the blocks that are inverted by substitution, and of those that matmuls take, which are merged
-/// from two where that many divide a matrix's rows.
-static constexpr int64_t kSubstituted = 16, kMultiplied = 32;
+/// Rows of the blocks that are inverted by substitution, and the fewest and most rows of those that
+/// matmuls take. These are merged from smaller ones, as far as their rows divide a matrix's.
+static constexpr int64_t kSubstituted = 8, kLeast = 16, kMost = 32;
 
 static void expand(SolveOp op) {
   OpBuilder b(op);
@@ -46,7 +46,7 @@ static void expand(SolveOp op) {
   Value lower = e.mask(op.getMatrix(), /*upper=*/false, /*strict=*/true, 0.0f);
   int64_t rows = e.shapeOf(lower)[0], block = kSubstituted;
   Value matrix = InvertDiagonalOp::create(b, e.loc, lower.getType(), lower, block);
-  for (; block < kMultiplied && rows % (2 * block) == 0; block *= 2)
+  for (; block < kMost && rows % (2 * block) == 0; block *= 2)
     matrix = MergeInversesOp::create(b, e.loc, matrix.getType(), matrix, block);
   Value lhs1, lhs2;
   if (!algorithm)
@@ -84,8 +84,8 @@ struct ExpandSolvesPass : ejk::impl::ExpandSolvesBase<ExpandSolvesPass> {
     getOperation()->walk([&](SolveOp op) { solves.push_back(op); });
     for (SolveOp op : solves) {
       int64_t rows = cast<VectorType>(op.getMatrix().getType()).getDimSize(0);
-      if (rows % kSubstituted) {
-        op.emitOpError() << "can be computed by matmuls where " << kSubstituted
+      if (rows % kLeast) {
+        op.emitOpError() << "can be computed by matmuls where " << kLeast
                          << " divides the matrix's rows, but there are " << rows
                          << "; add rows and columns of zeros";
         return signalPassFailure();

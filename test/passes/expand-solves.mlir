@@ -12,8 +12,9 @@
 // CHECK-LABEL: func.func @two_blocks
 // CHECK: tile.mask lower strict
 // CHECK: %[[L:.*]] = tile.mask lower strict
-// CHECK: %[[R:.*]] = tile.invert_diagonal %[[L]] blocks 16
-// CHECK: %[[A:.*]] = tile.merge_inverses %[[R]] blocks 16
+// CHECK: %[[R:.*]] = tile.invert_diagonal %[[L]] blocks 8
+// CHECK: %[[S:.*]] = tile.merge_inverses %[[R]] blocks 8
+// CHECK: %[[A:.*]] = tile.merge_inverses %[[S]] blocks 16
 // CHECK: %[[A1:.*]] = arith.truncf %[[A]]
 // A matmul of two terms each is three.
 // CHECK: %[[X_A:.*]] = tile.dot %[[A1]], %[[B2:.*]], %[[B:.*]] over [0, 32] rows [0, 32]
@@ -98,6 +99,7 @@ func.func @five_blocks() {
 // One block has no matmul but the last.
 // CHECK-LABEL: func.func @one_block
 // CHECK: tile.invert_diagonal
+// CHECK: tile.merge_inverses %{{.*}} blocks 8
 // CHECK-NOT: tile.merge_inverses
 // CHECK-COUNT-3: tile.dot
 // CHECK-NOT: tile.dot

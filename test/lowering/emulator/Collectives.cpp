@@ -102,21 +102,35 @@ void Block::transposeMatrix(Warp &warp, const Instruction &instruction) {
 }
 
 /// D = A·B + C with A 16×16, B 16×8: a lane 4g+t has of A and B pairs along their
-/// common dimension, of C and D pairs along the columns.
+/// common dimension, of C and D pairs along the columns. Of tf32 numbers, A 16×8 and B 8×8, it has
+/// of A and B single ones.
 void Block::multiplyMatrices(Warp &warp, const Instruction &instruction) {
   const auto &operands = instruction.operands;
   float a[16][16], b[16][8], c[16][8];
+  unsigned depth = instruction.isTf32 ? 8 : 16;
   auto number = [&](uint64_t word, unsigned half) {
     uint64_t bits = word >> 16 * half & 0xffff;
     return instruction.isHalf ? fromHalf(bits) : fromBF16(bits);
   };
+  auto wholeNumber = [&](uint64_t word) {
+    if (word & 0x1fff)
+      throw Fault("an operand of a product of tf32 numbers has bits that tf32 lacks");
+    return take<float>(word);
+  };
   for (unsigned l = 0; l < lanes; ++l) {
     unsigned g = l / 4, t = 2 * (l % 4);
-    for (unsigned half : {0, 1}) {
+    if (instruction.isTf32) {
       for (unsigned i = 0; i < 4; ++i)
-        a[g + 8 * (i % 2)][t + 8 * (i / 2) + half] = number(get(warp, operands[1][i], l), half);
+        a[g + 8 * (i % 2)][l % 4 + 4 * (i / 2)] = wholeNumber(get(warp, operands[1][i], l));
       for (unsigned i = 0; i < 2; ++i)
-        b[t + 8 * i + half][g] = number(get(warp, operands[2][i], l), half);
+        b[l % 4 + 4 * i][g] = wholeNumber(get(warp, operands[2][i], l));
+    } else {
+      for (unsigned half : {0, 1}) {
+        for (unsigned i = 0; i < 4; ++i)
+          a[g + 8 * (i % 2)][t + 8 * (i / 2) + half] = number(get(warp, operands[1][i], l), half);
+        for (unsigned i = 0; i < 2; ++i)
+          b[t + 8 * i + half][g] = number(get(warp, operands[2][i], l), half);
+      }
     }
     for (unsigned i = 0; i < 4; ++i)
       c[g + 8 * (i / 2)][t + i % 2] = take<float>(get(warp, operands[3][i], l));
@@ -124,7 +138,7 @@ void Block::multiplyMatrices(Warp &warp, const Instruction &instruction) {
   for (auto &row : c)
     for (unsigned column = 0; column < 8; ++column) {
       double sum = row[column];
-      for (unsigned k = 0; k < 16; ++k)
+      for (unsigned k = 0; k < depth; ++k)
         sum += double(a[&row - c][k]) * b[k][column];
       row[column] = float(sum);
     }

@@ -149,9 +149,11 @@ bool classifyCollective(Instruction &instruction, const Parts &parts) {
   } else if (opcode == "movmatrix.sync.aligned.m8n8.trans.b16") {
     instruction.action = Action::transposeMatrix;
   } else if (opcode == "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" ||
-             opcode == "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32") {
+             opcode == "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" ||
+             opcode == "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") {
     instruction.action = Action::multiplyMatrices;
     instruction.isHalf = contains(parts, "f16");
+    instruction.isTf32 = contains(parts, "tf32");
   } else {
     return false;
   }

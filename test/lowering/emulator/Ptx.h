@@ -89,7 +89,7 @@ struct Instruction {
   unsigned bytes = 0; // of one element that a load, store or move moves
   Space space = Space::global;
   ShuffleMode mode = ShuffleMode::index;
-  bool isTransposed = false, isHalf = false;
+  bool isTransposed = false, isHalf = false, isTf32 = false;
   bool isSigned = false; // what a load fills the rest of a wider register with
   unsigned columns = 0; // of a warpgroup's product
   unsigned target = 0;  // of a branch

@@ -2,9 +2,8 @@
 
     plan_barriers.py EJK_COMPILE FILE...
 
-A plan has `tile.barrier`, and a barrier in each `tile.range_guard` and in each `tile.merge_inverses` whose
-result takes its matrix's place. Kernels of other schedules do not count. Says for each file and architecture how many there
-are in both, and ends with how many differ.
+A plan has `tile.barrier`, and a barrier in each `tile.range_guard`. Kernels of other schedules do not count. Says for each
+file and architecture how many there are in both, and ends with how many differ.
 """
 import re
 import subprocess
@@ -19,10 +18,7 @@ for file in files:
             flags = ["--schedule=chunk", f"--arch={arch}", f"--emit={level}", "-o", "-"]
             return subprocess.run([compiler, file, *flags], capture_output=True, text=True, check=True).stdout
         text = emit("plan")
-        places = dict(re.findall(r"(%\w+) = tile\.(?:convert|invert_diagonal|merge_inverses) .*<shared at (\d+)>", text))
-        merged = re.findall(r"(%\w+) = tile\.merge_inverses (%\w+)", text)
         plan = len(re.findall(r"\btile\.(?:barrier|range_guard)\b", text))
-        plan += sum(places[result] == places[matrix] for result, matrix in merged)
         kernels = re.split(r"\.entry (\w+)", emit("ptx"))
         blocks = "".join(text for name, text in zip(kernels[1::2], kernels[2::2]) if "_blocks" in name)
         ptx = len(re.findall(r"^\s*(?:bar|barrier)\.(?:cta\.)?(?:sync|red)", blocks, re.MULTILINE))
