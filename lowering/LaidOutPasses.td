@@ -157,7 +157,7 @@ def MultistageLoads : Pass<"ejk-multistage-loads"> {
     waits for the other rows first, and for these at the branch. With `apart`, they have a ring of
     `stages` stages of their own. Copies for iterations after the last one are made and unused.
     Other loads, and tiles that a branch yields as they were loaded, are left alone; a remark says
-    why.
+    why. Those of f32 rows ask the second-level cache for the rows of the next iteration (`ahead`).
 
     Before:
     ```mlir

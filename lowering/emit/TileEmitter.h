@@ -231,6 +231,7 @@ private:
   Value strideOf(const Rows &place);
   RowSpan rowsWithin(const Rows &place, Value first, int64_t rows, bool withHalo = false);
   void copyRows(Value source, Value first, Value channel, const Placed &tile);
+  void askForRows(const Rows &from, Value first, Value channel, mlir::VectorType type);
   void emitLoad(tile::LoadOp op);
   void emitStore(tile::StoreOp op);
   void emitSlotRows(tile::SlotRowsOp op);

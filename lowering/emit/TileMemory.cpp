@@ -206,6 +206,35 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
   }
 }
 
+/// The bytes of a line of the second-level cache.
+static constexpr int64_t kLineBytes = 128;
+
+/// Asks the second-level cache for the lines of a matrix's rows, as far as they exist. Nothing waits for them,
+/// as reloads of spilled registers would for loads.
+void TileEmitter::askForRows(const Rows &from, Value first, Value firstChannel, VectorType type) {
+  int64_t bytes = KernelBuilder::bytesOf(from.element), inLine = kLineBytes / bytes;
+  int64_t perRow = llvm::divideCeil(type.getDimSize(1), inLine), lines = type.getDimSize(0) * perRow;
+  Value stride = strideOf(from);
+  for (int64_t done = 0; done < lines; done += workers) {
+    Value number = b.add(thread, done);
+    Value row = b.add(first, b.wide(b.div(number, perRow)));
+    Value channel = b.add(wideIndex(firstChannel), b.wide(b.mul(b.rem(number, perRow), inLine)));
+    // Unsigned, so that rows before the first are not less.
+    Value asks = b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, row, from.length);
+    if (lines - done < workers)
+      asks = b.both(asks, b.less(number, lines));
+    if (mayReachBeyond(firstChannel, type.getDimSize(1), from.channels))
+      asks = b.both(asks, b.less(channel, from.channels));
+    b.onlyIf(asks, [&] {
+      Value line = b.at(from.base, from.element, b.add(b.mul(row, stride), channel));
+      b.make<NVVM::PrefetchOp>(
+          NVVM::PrefetchCacheLevelAttr::get(b.getContext(), NVVM::PrefetchCacheLevel::L2),
+          NVVM::CacheEvictionPriorityAttr(), line, /*predicate=*/Value(), /*tensormap=*/false,
+          /*uniform=*/false, /*in_param_space=*/false);
+    });
+  }
+}
+
 void TileEmitter::emitLoad(LoadOp op) {
   if (!isInShared(layoutOf(op))) {
     const Rows &from = rows[op.getRows()];
@@ -213,6 +242,8 @@ void TileEmitter::emitLoad(LoadOp op) {
         loadFrom(op.getType(), layoutOf(op),
                  gridOf(from, op.getFirst(), op.getChannel(), cast<VectorType>(op.getType())),
                  from.base, from.element);
+    if (op.getAhead())
+      askForRows(from, wideIndex(op.getAhead()), op.getChannel(), cast<VectorType>(op.getType()));
     return;
   }
   Placed tile = sharedFor(op);

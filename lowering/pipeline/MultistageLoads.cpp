@@ -45,6 +45,20 @@ static bool dependsOnCounter(Value value, scf::ForOp loop) {
          llvm::any_of(def->getOperands(), [&](Value v) { return dependsOnCounter(v, loop); });
 }
 
+/// Clones the computation of `index`, which follows from `loop`'s counter, for the counter in `known`.
+static Value indexFor(OpBuilder &b, scf::ForOp loop, Value index, IRMapping &known) {
+  if (Value value = known.lookupOrNull(index))
+    return value;
+  if (!loop.getRegion().isAncestor(index.getParentRegion()))
+    return index;
+  Operation *def = index.getDefiningOp();
+  for (Value operand : def->getOperands())
+    known.map(operand, indexFor(b, loop, operand, known));
+  Value value = b.clone(*def, known)->getResult(cast<OpResult>(index).getResultNumber());
+  known.map(index, value);
+  return value;
+}
+
 /// Why `load` cannot be issued before `loop`'s iteration; empty if it can.
 static StringRef obstacle(LoadOp load, scf::ForOp loop) {
   if (LayoutAttr layout = layoutOf(load); layout && !isInShared(layout))
@@ -133,20 +147,6 @@ private:
     return counter;
   }
 
-  /// Clones the computation of `index` for the counter in `known`.
-  Value indexFor(Value index, IRMapping &known) {
-    if (Value value = known.lookupOrNull(index))
-      return value;
-    if (!loop.getRegion().isAncestor(index.getParentRegion()))
-      return index;
-    Operation *def = index.getDefiningOp();
-    for (Value operand : def->getOperands())
-      known.map(operand, indexFor(operand, known));
-    Value value = b.clone(*def, known)->getResult(cast<OpResult>(index).getResultNumber());
-    known.map(index, value);
-    return value;
-  }
-
   /// Fills the item of the iteration with counter `counter`.
   void fill(Value counter) {
     Value item = itemOf(counter);
@@ -154,9 +154,9 @@ private:
     known.map(loop.getInductionVar(), counter);
     SmallVector<Value> rows, first, channels;
     for (LoadOp load : loads) {
-      rows.push_back(indexFor(load.getRows(), known));
-      first.push_back(indexFor(load.getFirst(), known));
-      channels.push_back(indexFor(load.getChannel(), known));
+      rows.push_back(indexFor(b, loop, load.getRows(), known));
+      first.push_back(indexFor(b, loop, load.getFirst(), known));
+      channels.push_back(indexFor(b, loop, load.getChannel(), known));
     }
     AcquireOp::create(b, loc, ring, item);
     FillOp::create(b, loc, ring, item, rows, first, channels);
@@ -339,6 +339,18 @@ static void reloadOnExactPaths(LoadOp load) {
   }
 }
 
+/// Has `load` ask for the rows that it takes in the next iteration of `loop`.
+static void askAhead(LoadOp load, scf::ForOp loop) {
+  if (load.getAhead() || load.getRows().getDefiningOp<SlotRowsOp>() ||
+      !llvm::all_of(load->getOperands(), [&](Value v) { return followsFromCounter(v, loop); }))
+    return;
+  OpBuilder b(load);
+  IRMapping known;
+  known.map(loop.getInductionVar(), b.createOrFold<arith::AddIOp>(
+                                        load.getLoc(), loop.getInductionVar(), loop.getStep()));
+  load.getAheadMutable().assign(indexFor(b, loop, load.getFirst(), known));
+}
+
 /// Moves the loads whose tiles are read no more once half of `loop`'s matmuls are issued from `loads` to
 /// another list. A ring of one stage is refilled after the last of its tiles is read, so they have their own.
 static SmallVector<LoadOp> takeSoonFree(SmallVector<LoadOp> &loads, scf::ForOp loop) {
@@ -370,11 +382,15 @@ StagedLoads ejk::multistageLoads(ProgramOp program, unsigned stages, bool apart,
     for (auto load : loop.getBody()->getOps<LoadOp>())
       if (!wide && isWide(load)) {
         reloadOnExactPaths(load);
+        askAhead(load, loop);
         result.declined.push_back({load, "there is no room for a stage of it"});
       } else if (StringRef why = obstacle(load, loop); why.empty())
         (load.getRows().getDefiningOp<SlotRowsOp>() ? late : early).push_back(load);
-      else
+      else {
+        if (isWide(load))
+          askAhead(load, loop);
         result.declined.push_back({load, why});
+      }
     SmallVector<LoadOp> forBranch;
     if (!llvm::all_of(early, isForBranch) && (apart || (stages == 1 && !late.empty()))) {
       llvm::copy_if(early, std::back_inserter(forBranch), isForBranch);

@@ -34,3 +34,37 @@ func.func @declined() {
   check.expect_equal %o#1, %b : tensor<2x70x2xbf16>
   return
 }
+
+// Rows of f32 whose tile stays in registers, from the last chunk to the first: the cache is asked for those of
+// the next iteration, which are none in the last one.
+// CHECK-LABEL: func.func @ahead
+func.func @ahead() {
+  %r = check.random normal seed 3 : tensor<2x70x2x8xf32>
+  %o = tile.program chunk 16 slices 1 sequences(%r : tensor<2x70x2x8xf32>) outputs(tensor<2x70x2x8xf32>) {
+  // CHECK: {{\^}}bb0(%[[R:[a-z0-9]+]]: !tile.rows
+  ^bb0(%rr: !tile.rows<vector<8xf32>>, %or: !tile.rows<vector<8xf32>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %n = arith.ceildivui %length, %c16 : index
+    %end = arith.subi %n, %c1 : index
+    // CHECK: scf.for %[[C:.*]] =
+    scf.for %c = %c0 to %n step %c1 {
+      %back = arith.subi %end, %c : index
+      // CHECK: %[[FIRST:.*]] = arith.muli
+      %first = arith.muli %back, %c16 : index
+      // CHECK: %[[NEXT:.*]] = arith.addi %[[C]],
+      // CHECK: %[[BACK:.*]] = arith.subi %{{.*}}, %[[NEXT]]
+      // CHECK: %[[AHEAD:.*]] = arith.muli %[[BACK]],
+      // CHECK: tile.load %[[R]][%[[FIRST]], %{{.*}}] ahead %[[AHEAD]]
+      // expected-remark @below {{not copied ahead: it does not go to shared memory}}
+      %t = tile.load %rr[%first, %c0] {tile.layouts = [#tile.layout<fragments over 1 by 1>]}
+          : !tile.rows<vector<8xf32>> -> vector<16x8xf32>
+      tile.store %t, %or[%first, %c0] : vector<16x8xf32>, !tile.rows<vector<8xf32>>
+    }
+    tile.end
+  }
+  check.expect_equal %o, %r : tensor<2x70x2x8xf32>
+  return
+}

@@ -49,6 +49,8 @@ bool classifyMemory(Instruction &instruction, const Parts &parts) {
   } else if (opcode == "cp.async.wait_all") {
     instruction.action = Action::waitForCopies;
     instruction.operands = {{Operand()}};
+  } else if (opcode == "prefetch.global.L2" || opcode == "prefetch.L2") {
+    instruction.action = Action::nothing;
   } else if (opcode == "fence.proxy.async" || opcode == "fence.proxy.async.shared::cta") {
     instruction.action = Action::fenceProxy;
   } else {
