@@ -99,7 +99,6 @@ func.func @five_blocks() {
 // One block has no matmul but the last.
 // CHECK-LABEL: func.func @one_block
 // CHECK: tile.invert_diagonal
-// CHECK: tile.merge_inverses %{{.*}} blocks 8
 // CHECK-NOT: tile.merge_inverses
 // CHECK-COUNT-3: tile.dot
 // CHECK-NOT: tile.dot
