@@ -147,9 +147,9 @@ def MultistageLoads : Pass<"ejk-multistage-loads"> {
     Why: hides the latency of global memory.
 
     With one stage, the copies of the next iteration start after the last use of this iteration's
-    tiles. Those that are used no more once half of the matmuls are issued have a ring of their own, which
-    is refilled then; an iteration waits for the others where it first uses one. The same holds for state slots, which have a one-stage ring of their own. If the last use
-    is in a branch, both sides start the copies: the fast path after its last matmul that
+    tiles. Those that are used no more once half of the matmuls are issued have a ring of their own,
+    which is refilled then; an iteration waits for the others where it first uses one. State slots
+    have a one-stage ring of their own, too. If the last use is in a branch, both sides start the copies: the fast path after its last matmul that
     reads the tiles has completed; the exact path at once. A reduction in registers counts as a use
     at the reduction.
 

@@ -242,7 +242,8 @@ void TileEmitter::emitLoad(LoadOp op) {
         loadFrom(op.getType(), layoutOf(op),
                  gridOf(from, op.getFirst(), op.getChannel(), cast<VectorType>(op.getType())),
                  from.base, from.element);
-    if (op.getAhead())
+    // Rows of another step lie elsewhere at a sequence's ends.
+    if (op.getAhead() && !from.begin && !from.haloBase)
       askForRows(from, wideIndex(op.getAhead()), op.getChannel(), cast<VectorType>(op.getType()));
     return;
   }

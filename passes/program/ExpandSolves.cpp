@@ -32,7 +32,8 @@ using namespace ejk::tile;
 
 /// Rows of the blocks that are inverted by substitution, and the fewest and most rows of those that
 /// matmuls take. These are merged from smaller ones, as far as their rows divide a matrix's. A matrix of
-/// the fewest rows is substituted at once: a merge would wait at a barrier.
+/// the fewest rows is substituted at once, since a merge would wait at a barrier, and so are blocks beside
+/// f32 matmuls, since merges have 21 of f32's 24 bits.
 static constexpr int64_t kSubstituted = 8, kLeast = 16, kMost = 32;
 
 static void expand(SolveOp op) {
@@ -45,7 +46,9 @@ static void expand(SolveOp op) {
     return std::pair(first, e.round(e.sub(x, e.widen(first)), narrow));
   };
   Value lower = e.mask(op.getMatrix(), /*upper=*/false, /*strict=*/true, 0.0f);
-  int64_t rows = e.shapeOf(lower)[0], block = rows == kLeast ? kLeast : kSubstituted;
+  int64_t rows = e.shapeOf(lower)[0], block = kSubstituted;
+  if (algorithm || rows == kLeast)
+    block = rows % kMost ? kLeast : kMost;
   Value matrix = InvertDiagonalOp::create(b, e.loc, lower.getType(), lower, block);
   for (; block < kMost && rows % (2 * block) == 0; block *= 2)
     matrix = MergeInversesOp::create(b, e.loc, matrix.getType(), matrix, block);

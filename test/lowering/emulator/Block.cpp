@@ -215,6 +215,8 @@ void Block::executeAlone(Warp &warp, const Instruction &instruction, unsigned la
     return loadOrStore(warp, instruction, lane);
   case Action::copyAsync:
     return copyAsync(warp, instruction, lane);
+  case Action::prefetch:
+    return global.check(get(warp, instruction.operands[0][0], lane), 1);
   case Action::commitCopies:
     ++warp.lane[lane].groups;
     return;

@@ -50,7 +50,7 @@ bool classifyMemory(Instruction &instruction, const Parts &parts) {
     instruction.action = Action::waitForCopies;
     instruction.operands = {{Operand()}};
   } else if (opcode == "prefetch.global.L2" || opcode == "prefetch.L2") {
-    instruction.action = Action::nothing;
+    instruction.action = Action::prefetch;
   } else if (opcode == "fence.proxy.async" || opcode == "fence.proxy.async.shared::cta") {
     instruction.action = Action::fenceProxy;
   } else {

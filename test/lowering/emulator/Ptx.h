@@ -39,6 +39,7 @@ enum class Action {
   store,
   loadParameter,
   copyAsync,
+  prefetch,
   commitCopies,
   waitForCopies,
   fenceProxy,
