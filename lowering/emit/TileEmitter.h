@@ -400,7 +400,8 @@ private:
   /// Whether a block has many matmuls. Registers are short then, so e^x, e^-x and the range guard
   /// share x·log2 e instead of x.
   bool isLong = false;
-  /// Whether what a loop computes from its threads' places is computed in it, for want of registers around it.
+  /// Whether what a loop computes from its threads' places is computed in it, for want of
+  /// registers around it.
   bool locatesInLoops = false;
   /// Whether the current code is inside an `if` with an `else`.
   bool inBranch = false;

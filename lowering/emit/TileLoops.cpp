@@ -111,10 +111,10 @@ void TileEmitter::placeCarried(scf::ForOp op, Value counter) {
   }
 }
 
-/// Where registers are short, a loop locates its threads anew in each iteration. What follows from their
-/// places would otherwise be computed around the loop and spilled, and a reload waits for all rows that
-/// its warp has asked for before it. H200, delta rules at B=4, T=4096, H=64: 0.94 of the time of forwards,
-/// 0.92 to 0.98 of derivatives; without spills up to 1.02.
+/// Where registers are short, a loop locates its threads anew in each iteration. What follows from
+/// their places would otherwise be computed around the loop and spilled, and a reload waits for all
+/// rows that its warp has asked for before it. H200, delta rules at B=4, T=4096, H=64: 0.94 of the
+/// time of forwards, 0.92 to 0.98 of derivatives; without spills up to 1.02.
 void TileEmitter::emitFor(scf::ForOp op) {
   materializeVectorsBefore(op);
   auto [from, to, step] = boundsOf(op);

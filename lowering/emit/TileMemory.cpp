@@ -209,11 +209,12 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
 /// The bytes of a line of the second-level cache.
 static constexpr int64_t kLineBytes = 128;
 
-/// Asks the second-level cache for the lines of a matrix's rows, as far as they exist. Nothing waits for them,
-/// as reloads of spilled registers would for loads.
+/// Asks the second-level cache for the lines of a matrix's rows, as far as they exist. Nothing waits
+/// for them, as reloads of spilled registers would for loads.
 void TileEmitter::askForRows(const Rows &from, Value first, Value firstChannel, VectorType type) {
-  int64_t bytes = KernelBuilder::bytesOf(from.element), inLine = kLineBytes / bytes;
-  int64_t perRow = llvm::divideCeil(type.getDimSize(1), inLine), lines = type.getDimSize(0) * perRow;
+  int64_t inLine = kLineBytes / KernelBuilder::bytesOf(from.element);
+  int64_t perRow = llvm::divideCeil(type.getDimSize(1), inLine);
+  int64_t lines = type.getDimSize(0) * perRow;
   Value stride = strideOf(from);
   for (int64_t done = 0; done < lines; done += workers) {
     Value number = b.add(thread, done);

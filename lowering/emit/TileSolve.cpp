@@ -132,9 +132,9 @@ struct Tf32Product {
 };
 } // namespace
 
-/// One warp merges a pair, by tensor cores: C (I + A) is what it has of (I + B) C times I + A. As the
-/// order of what a product sums over is free, its lanes have the sums of the first product where the
-/// second one takes its operand. In place, all lanes have read before one of them stores.
+/// One warp merges a pair, by tensor cores: first Y = (I + B) C, then Y (I + A). What a product sums
+/// over may have any order, so lanes have the sums of the first product where the second one takes its
+/// operand. In place, all lanes have read before one of them stores.
 void TileEmitter::emitMergeInverses(MergeInversesOp op) {
   int64_t rows = op.getType().getDimSize(0), block = op.getBlock(), pairs = rows / (2 * block);
   unsigned blocks = block / 8; // of 8 rows or columns

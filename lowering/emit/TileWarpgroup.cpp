@@ -120,6 +120,18 @@ SmallVector<Value> TileEmitter::materializeHere(ArrayRef<Value> elements) {
   return result;
 }
 
+/// Whether `op` is the first one that adds to these rows of what a matmul with all rows gave. As
+/// accumulators of both, they have ptxas wait for each `wgmma` of the kernel, for want of registers
+/// (C7511); those of a copy do not.
+static bool isPartOfOther(DotOp op) {
+  auto before = op.getAcc().getDefiningOp<DotOp>();
+  if (!before || before.getRows() == op.getRows())
+    return false;
+  while (before && before.getRows())
+    before = before.getAcc().getDefiningOp<DotOp>();
+  return bool(before);
+}
+
 void TileEmitter::emitWarpgroupDot(DotOp op, const MatmulOperands &operands) {
   DenseElementsAttr constant;
   bool fromZero = operands.columns.empty() && matchPattern(op.getAcc(), m_Constant(&constant)) &&
@@ -128,11 +140,20 @@ void TileEmitter::emitWarpgroupDot(DotOp op, const MatmulOperands &operands) {
   bool inRegisters = isFragments(left.layout);
   InFlight matmul{op.getResult(), groupsIssued + 1, {}, operands.columns};
   Placed result;
+  bool copiesPart = !operands.columns.empty() && isPartOfOther(op) &&
+                    llvm::none_of(inFlight, [&](auto &dot) { return dot.matmul == op.getAcc(); });
   if (!fromZero)
     result = accumulatorsFor(op.getAcc(), layoutOf(op.getResult()), matmul);
   result.type = op.getType();
   result.layout = layoutOf(op.getResult());
   Fragments f = Fragments::of(result.type, result.layout);
+  if (copiesPart)
+    f.forEachElement([&](unsigned slot, unsigned, unsigned column) {
+      int64_t first = Fragments::columnOffset(column);
+      Value &element = result.elements[slot];
+      if (first >= operands.columns.front() && first < operands.columns.back())
+        element = callAsm("mov.b32 $0, $1;", "=f,f", element, b.getF32Type());
+    });
   bool rightAcross = operands.rowsAcross(right.layout, /*isLeft=*/false);
   auto words = [&](unsigned m, unsigned step) {
     return zeroBeyond(wordsOf(left, m, step), 16, partRow(f), f.rowOffset(2 * m), operands.rows);

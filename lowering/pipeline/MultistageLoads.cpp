@@ -351,8 +351,9 @@ static void askAhead(LoadOp load, scf::ForOp loop) {
   load.getAheadMutable().assign(indexFor(b, loop, load.getFirst(), known));
 }
 
-/// Moves the loads whose tiles are read no more once half of `loop`'s matmuls are issued from `loads` to
-/// another list. A ring of one stage is refilled after the last of its tiles is read, so they have their own.
+/// Moves the loads whose tiles are read no more once half of `loop`'s matmuls are issued from `loads`
+/// to another list. A ring of one stage is refilled after the last of its tiles is read, so they have
+/// their own.
 static SmallVector<LoadOp> takeSoonFree(SmallVector<LoadOp> &loads, scf::ForOp loop) {
   SmallVector<DotOp> dots(loop.getBody()->getOps<DotOp>());
   SmallVector<LoadOp> soon;
