@@ -9,8 +9,9 @@ def ExpandSolves : Pass<"ejk-expand-solves"> {
   let description = [{
     What: a `tile.solve` becomes a substitution by blocks of rows, 32 or 16. The blocks on the
     diagonal are inverted in f32: 8 rows by substitution, and 16 and 32 by merging pairs; a matrix of 16
-    rows at once, and blocks of solves with an algorithm. For each block, matmuls of bf16 add what the solved rows give, and then multiply by the block's inverse; they compute the rows of that block
-    alone. Why: a substitution of all rows is a chain of as many steps, and tensor cores take a block
+    rows at once, and blocks of solves with an algorithm. For each block, matmuls of bf16 add what
+    the solved rows give, and then multiply by the block's inverse; they compute the rows of that
+    block alone. Why: a substitution of all rows is a chain of as many steps, and tensor cores take a block
     at a time. Results change by the rounding of matmuls' operands; what the identity multiplies is not
     rounded. Each operand has two bf16 terms, and each matmul becomes three: with nearly parallel
     keys one term made o twice as inexact. In the example a matmul stands for its three.

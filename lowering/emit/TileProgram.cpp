@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/emit/TileEmitter.h"
-#include "lowering/pipeline/RegisterEstimate.h"
 #include "lowering/emit/TileMemory.h"
+#include "lowering/pipeline/RegisterEstimate.h"
 #include "passes/program/RegisterPressure.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -10,6 +10,7 @@
 #include "lowering/layout/Alignment.h"
 #include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
+#include "lowering/target/CostModel.h"
 #include "dialect/tile/Branch.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -351,18 +352,17 @@ static void askAhead(LoadOp load, scf::ForOp loop) {
   load.getAheadMutable().assign(indexFor(b, loop, load.getFirst(), known));
 }
 
-/// Moves the loads whose tiles are read no more once half of `loop`'s matmuls are issued from `loads`
-/// to another list. A ring of one stage is refilled after the last of its tiles is read, so they have
-/// their own.
+/// Moves the loads whose tiles are soon free (cost::kSoonFreeMatmuls) from `loads` to another list. A
+/// ring of one stage is refilled after the last of its tiles is read, so they have their own.
 static SmallVector<LoadOp> takeSoonFree(SmallVector<LoadOp> &loads, scf::ForOp loop) {
   SmallVector<DotOp> dots(loop.getBody()->getOps<DotOp>());
   SmallVector<LoadOp> soon;
   if (dots.size() < 2)
     return soon;
-  Operation *middle = dots[dots.size() / 2];
+  Operation *end = dots[dots.size() / cost::kSoonFreeMatmuls];
   auto isSoonFree = [&](LoadOp load) {
     return llvm::all_of(load->getUsers(), [&](Operation *user) {
-      return loop.getBody()->findAncestorOpInBlock(*user)->isBeforeInBlock(middle);
+      return loop.getBody()->findAncestorOpInBlock(*user)->isBeforeInBlock(end);
     });
   };
   llvm::copy_if(loads, std::back_inserter(soon), isSoonFree);
