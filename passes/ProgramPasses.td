@@ -331,4 +331,39 @@ def ScaleAfterDot : Pass<"ejk-scale-after-dot"> {
   let statistics = [Statistic<"numScaled", "scaled", "matmuls whose result is scaled">];
 }
 
+def ReuseExponentials : Pass<"ejk-reuse-exponentials"> {
+  let summary = "compute matrices of decays that differ by a constant factor once";
+  let description = [{
+    What: where a block computes two masked matrices of exponentials whose exponents differ by a constant,
+    computes one, and multiplies it for the other. Where one of them leaves out the diagonal, it is masked,
+    unless its products are. Why: a delta rule's chunk has the decays of its system and those of its
+    outputs, and special functions take a quarter of the rate of multiplications. Results change by an f32
+    rounding of what is multiplied.
+
+    Before:
+    ```mlir
+    %sum = tile.broadcast %g along 0 : vector<64xf32> -> vector<64x64xf32>
+    %x = arith.subf %sum, %from : vector<64x64xf32>
+    %m = tile.mask lower strict %x else 0xFF800000 : vector<64x64xf32>
+    %system = math.exp2 %m : vector<64x64xf32>
+    %gs = arith.addf %g, %scale : vector<64xf32>
+    %scaled = tile.broadcast %gs along 0 : vector<64xf32> -> vector<64x64xf32>
+    %y = arith.subf %scaled, %from : vector<64x64xf32>
+    %n = tile.mask lower %y else 0xFF800000 : vector<64x64xf32>
+    %outputs = math.exp2 %n : vector<64x64xf32>
+    ```
+    After, where %system is masked later, and with 2^scale as %factor:
+    ```mlir
+    %sum = tile.broadcast %g along 0 : vector<64xf32> -> vector<64x64xf32>
+    %x = arith.subf %sum, %from : vector<64x64xf32>
+    %m = tile.mask lower %x else 0xFF800000 : vector<64x64xf32>
+    %system = math.exp2 %m : vector<64x64xf32>
+    %outputs = arith.mulf %system, %factor : vector<64x64xf32>
+    ```
+  }];
+  let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+  let statistics = [Statistic<"numReused", "reused", "matrices of exponentials that are not computed">];
+}
+
 #endif // EJK_PASSES_PROGRAM_PROGRAMPASSES_TD

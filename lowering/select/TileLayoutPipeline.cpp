@@ -19,6 +19,8 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch, bool roundE
   pm.addPass(createSliceRowsEarly());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+  pm.addPass(createReuseExponentials());
+  pm.addPass(createCanonicalizerPass());
   pm.addPass(createLoopInvariantCodeMotionPass());
   pm.addPass(createSinkIntoBranches());
   pm.addPass(createDeferStateScaling());

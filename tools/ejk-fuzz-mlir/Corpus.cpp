@@ -37,6 +37,7 @@ static constexpr const char *kCommon[] = {
     "ejk-fuse-programs",
     "ejk-merge-ifs",
     "ejk-scale-after-dot",
+    "ejk-reuse-exponentials",
     "ejk-load-states-by-rows",
     "ejk-slice-rows-early",
     "ejk-sink-into-branches",
