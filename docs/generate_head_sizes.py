@@ -133,11 +133,8 @@ def compiled(tools, arch, gate, K, V, folder):
     _, remarks = said(tools.bin / "ejk-compile", "-", "--schedule=chunk", "--vjp", "--two-terms=few-channels",
                       f"--arch={arch}", "--cubin=never",
                       "--print-cost-model", "-o", package, given=source(gate, K, V))
-    data = package.read_bytes()
-    size = int.from_bytes(data[16:24], "little")
-    image = json.loads(data[64:64 + size])["images"][0]
-    (folder / "f.ptx").write_bytes(data[64 + size:][image["offset"]:image["offset"] + image["size"]].rstrip(b"\0"))
-    text = said(tools.ptxas, "-v", f"-arch={arch}", folder / "f.ptx", "-o", folder / "f.cubin")[1]
+    said(tools.bin / "ejk-launch", package, f"--code={folder}")
+    text = said(tools.ptxas, "-v", f"-arch={arch}", folder / f"{arch}.ptx", "-o", folder / "f.cubin")[1]
     return package, {figure.kernel: figure for figure in ptxas_figures.parse(text)}, remarks
 
 

@@ -36,13 +36,6 @@ static int findBest(const Manifest &manifest) {
   return best;
 }
 
-static const Image *findImage(const Manifest &manifest, int architecture) {
-  auto found = std::find_if(manifest.images.begin(), manifest.images.end(), [&](const Image &i) {
-    return i.kind == Image::Kind::Cpu && i.architecture == architecture;
-  });
-  return &*found; // an architecture is named by an image
-}
-
 static Error findKernels(ejk_executable &executable, const Image &image) {
   for (const Entry &entry : executable.package->manifest.entries) {
     std::vector<std::vector<ejk_cpu_kernel>> &functions = executable.cpuFunctions.emplace_back();
@@ -79,13 +72,16 @@ ejk::createCpuExecutable(const std::shared_ptr<const Package> &package) {
   executable->package = package;
   executable->architecture = architecture;
   executable->usesBinary = true;
-  const Image *image = findImage(manifest, architecture);
-  Result<CpuImage> mapped =
-      CpuImage::map(package->images[size_t(image - manifest.images.data())]);
+  // An architecture is named by an image.
+  const Image &image = *package->findImage(Image::Kind::Cpu, architecture);
+  Result<std::string> code = package->codeOf(image);
+  if (!code)
+    return code.error();
+  Result<CpuImage> mapped = CpuImage::map(*code);
   if (!mapped)
     return mapped.error();
   executable->image = std::make_unique<CpuImage>(std::move(*mapped));
-  if (Error error = findKernels(*executable, *image); !error.message.empty())
+  if (Error error = findKernels(*executable, image); !error.message.empty())
     return error;
   if (Result<unsigned> threads = startThreads(); !threads)
     return threads.error();

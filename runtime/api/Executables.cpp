@@ -28,7 +28,7 @@ namespace {
 /// The images of one architecture that run on a device.
 struct Code {
   int architecture = 0;
-  const std::string *ptx = nullptr, *cubin = nullptr;
+  const Image *ptx = nullptr, *cubin = nullptr;
 };
 } // namespace
 
@@ -96,8 +96,11 @@ static Error checkTensorMaps(const Manifest &manifest, int architecture, const D
   return {};
 }
 
-static Result<CUmodule> loadImage(const Driver &driver, const std::string &image,
+static Result<CUmodule> loadImage(const Driver &driver, const Package &package, const Image &image,
                                   const char *kind) {
+  Result<std::string> code = package.codeOf(image);
+  if (!code)
+    return code.error();
   // Logs from the driver's compiler, whose end matters least.
   char errorLog[8192] = "", infoLog[8192] = "";
   int options[] = {jitErrorLogBuffer, jitErrorLogBufferBytes, jitInfoLogBuffer,
@@ -106,7 +109,7 @@ static Result<CUmodule> loadImage(const Driver &driver, const std::string &image
   void *values[] = {errorLog, reinterpret_cast<void *>(sizeof(errorLog) - 1), infoLog,
                     reinterpret_cast<void *>(sizeof(infoLog) - 1)};
   CUmodule module = nullptr;
-  CUresult result = driver.moduleLoadDataEx(&module, image.c_str(), 4, options, values);
+  CUresult result = driver.moduleLoadDataEx(&module, code->c_str(), 4, options, values);
   if (result == cudaSuccess)
     return module;
   Error error = driver.error("cuModuleLoadDataEx", result);
@@ -118,17 +121,17 @@ static Result<CUmodule> loadImage(const Driver &driver, const std::string &image
   return error;
 }
 
-static Result<CUmodule> loadCode(const Driver &driver, const Code &code, bool preferPtx,
-                                 bool &usesBinary) {
+static Result<CUmodule> loadCode(const Driver &driver, const Package &package, const Code &code,
+                                 bool preferPtx, bool &usesBinary) {
   usesBinary = code.cubin && !(preferPtx && code.ptx);
   if (!usesBinary)
-    return loadImage(driver, *code.ptx, "PTX");
-  Result<CUmodule> module = loadImage(driver, *code.cubin, "binary");
+    return loadImage(driver, package, *code.ptx, "PTX");
+  Result<CUmodule> module = loadImage(driver, package, *code.cubin, "binary");
   if (module || !code.ptx)
     return module;
   // A binary newer than the driver is refused; the PTX may still be known.
   usesBinary = false;
-  Result<CUmodule> compiled = loadImage(driver, *code.ptx, "PTX");
+  Result<CUmodule> compiled = loadImage(driver, package, *code.ptx, "PTX");
   if (compiled)
     return compiled;
   return Error{compiled.error().code, module.error().message + "\nand " + compiled.error().message};
@@ -146,7 +149,7 @@ static Error loadModule(const Package &package, const Driver &driver, bool prefe
   for (const Code &code : codes) {
     Error error = checkTensorMaps(package.manifest, code.architecture, driver);
     if (error.message.empty()) {
-      Result<CUmodule> module = loadCode(driver, code, preferPtx, executable.usesBinary);
+      Result<CUmodule> module = loadCode(driver, package, code, preferPtx, executable.usesBinary);
       if (module) {
         executable.module = *module;
         executable.architecture = code.architecture;

@@ -162,7 +162,9 @@ struct Image {
   enum class Kind : uint8_t { Ptx, Cubin, Cpu };
   Kind kind = Kind::Ptx;
   int architecture = 0; ///< of Manifest::architectures
-  uint64_t offset = 0, size = 0;
+  uint64_t offset = 0, stored = 0; ///< bytes of the payload
+  uint64_t size = 0;               ///< bytes of code
+  bool isCompressed = false;       ///< stored as a Zstandard frame
   /// Of a CPU's: where each kernel starts in it.
   std::vector<std::pair<std::string, uint64_t>> kernels;
 };

@@ -193,7 +193,7 @@ bool ManifestParser::images(const json &root, Manifest &manifest) {
       return fail(where, "starts at byte " + std::to_string(parsed.offset) +
                              " of the payload, expected " + std::to_string(end) +
                              ", where the one before it ends");
-    end = parsed.offset + parsed.size;
+    end = parsed.offset + parsed.stored;
   }
   if (end != payloadSize)
     return fail("images", "end at byte " + std::to_string(end) + " of the payload, which has " +
@@ -210,19 +210,27 @@ bool ManifestParser::image(const json &object, const std::string &where, Manifes
       !integerMember(object, "offset", where, 0, max, offset) ||
       !integerMember(object, "size", where, 1, max, size))
     return false;
+  int64_t stored = size;
+  bool isCompressed = hasCompressedImages() && object.contains("compressed");
+  if (isCompressed && !integerMember(object, "compressed", where, 1, max, stored))
+    return false;
   bool isCpu = kind == "cpu" && hasVariants();
   if (kind != "ptx" && kind != "cubin" && !isCpu)
     return fail(where, "unknown image kind " + inQuotes(kind));
-  if (uint64_t(offset) > payloadSize || uint64_t(size) > payloadSize - uint64_t(offset))
-    return fail(where, "bytes " + std::to_string(offset) + " to +" + std::to_string(size) +
+  if (uint64_t(offset) > payloadSize || uint64_t(stored) > payloadSize - uint64_t(offset))
+    return fail(where, "bytes " + std::to_string(offset) + " to +" + std::to_string(stored) +
                            " lie outside the " + std::to_string(payloadSize) +
                            " bytes of the payload");
+  if (size > EJK_MAX_PAYLOAD_SIZE)
+    return fail(where + ".size", "is more than " + std::to_string(EJK_MAX_PAYLOAD_SIZE));
   Image image;
   image.kind = isCpu           ? Image::Kind::Cpu
                : kind == "ptx" ? Image::Kind::Ptx
                                : Image::Kind::Cubin;
   image.offset = uint64_t(offset);
+  image.stored = uint64_t(stored);
   image.size = uint64_t(size);
+  image.isCompressed = isCompressed;
   if (!imageArchitecture(object, where, manifest, image) ||
       (isCpu && !imageKernels(object, where, image)))
     return false;

@@ -89,6 +89,7 @@ private:
 
   /// Whether the version has variants, conditions and images of several architectures.
   bool hasVariants() const { return formatVersion >= 4; }
+  bool hasCompressedImages() const { return formatVersion >= 5; }
 
   uint64_t payloadSize;
   uint32_t formatVersion;

@@ -10,10 +10,12 @@
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -38,12 +40,63 @@ static std::string promised(const ejk_package_header &header) {
          std::to_string(header.payload_size) + " of payload";
 }
 
-const std::string *Package::findImage(Image::Kind kind, int architecture) const {
+const Image *Package::findImage(Image::Kind kind, int architecture) const {
   auto found =
       std::find_if(manifest.images.begin(), manifest.images.end(), [&](const Image &image) {
         return image.kind == kind && image.architecture == architecture;
       });
-  return found == manifest.images.end() ? nullptr : &images[found - manifest.images.begin()];
+  return found == manifest.images.end() ? nullptr : &*found;
+}
+
+//===----------------------------------------------------------------------===//
+// Compression
+//===----------------------------------------------------------------------===//
+
+// PTX becomes a tenth, a binary a third, at 80 MB/s; higher levels save less than they take.
+static constexpr int compressionLevel = 5;
+
+// What `frame` holds, if that is `size` bytes; otherwise nothing. A promise of many bytes takes memory
+// only as they arrive.
+static std::string decompress(const std::string &frame, uint64_t size) {
+  std::unique_ptr<ZSTD_DStream, size_t (*)(ZSTD_DStream *)> stream(ZSTD_createDStream(),
+                                                                   ZSTD_freeDStream);
+  std::string bytes;
+  ZSTD_inBuffer in = {frame.data(), frame.size(), 0};
+  for (size_t left = 1; stream && left != 0;) {
+    constexpr uint64_t least = 1 << 16;
+    size_t old = bytes.size();
+    bytes.resize(old + size_t(std::min(size - old, std::max<uint64_t>(old, least))));
+    ZSTD_outBuffer out = {bytes.data(), bytes.size(), old};
+    size_t read = in.pos;
+    left = ZSTD_decompressStream(stream.get(), &out, &in);
+    bool isStuck = out.pos == old && in.pos == read;
+    bytes.resize(out.pos);
+    if (ZSTD_isError(left) || (left != 0 && isStuck))
+      return {};
+  }
+  return bytes.size() == size && in.pos == in.size ? bytes : std::string();
+}
+
+// A frame of `bytes`; nothing if it is no shorter.
+static std::string compress(const std::string &bytes) {
+  std::string frame(ZSTD_compressBound(bytes.size()), '\0');
+  size_t size =
+      ZSTD_compress(frame.data(), frame.size(), bytes.data(), bytes.size(), compressionLevel);
+  if (ZSTD_isError(size) || size >= bytes.size())
+    return {};
+  frame.resize(size);
+  return frame;
+}
+
+Result<std::string> Package::codeOf(const Image &image) const {
+  size_t number = size_t(&image - manifest.images.data());
+  if (!image.isCompressed)
+    return images[number];
+  std::string code = decompress(images[number], image.size);
+  if (code.empty())
+    return invalid("image " + std::to_string(number) + " is no Zstandard frame of " +
+                   std::to_string(image.size) + " bytes");
+  return code;
 }
 
 // Checks all of the header that can be checked without the bytes behind it.
@@ -98,7 +151,7 @@ Result<Package> ejk::readPackage(std::string_view bytes) {
   package.manifest = std::move(*manifest);
   std::string_view payload = body.substr(header.manifest_size);
   for (const Image &image : package.manifest.images)
-    package.images.emplace_back(payload.substr(image.offset, image.size));
+    package.images.emplace_back(payload.substr(image.offset, image.stored));
   return package;
 }
 
@@ -184,6 +237,9 @@ std::string ejk::serializePackage(const nlohmann::json &manifestWithoutImages,
                                                                             : "cpu"},
                                 {"offset", payload.size()},
                                 {"size", image.bytes.size()}};
+    std::string frame = compress(image.bytes);
+    if (!frame.empty())
+      described["compressed"] = frame.size();
     if (!image.arch.empty()) {
       described["arch"] = image.arch;
       if (image.kind != Image::Kind::Cpu)
@@ -194,7 +250,7 @@ std::string ejk::serializePackage(const nlohmann::json &manifestWithoutImages,
     for (const auto &[name, offset] : image.kernels)
       described["kernels"][name] = offset;
     manifest["images"].push_back(std::move(described));
-    payload += image.bytes;
+    payload += frame.empty() ? image.bytes : frame;
   }
   std::string text = manifest.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 

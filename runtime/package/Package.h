@@ -18,11 +18,15 @@ namespace ejk {
 struct Package {
   Manifest manifest;
   std::string manifestText;
-  /// The bytes of manifest.images[i]; as a C string, PTX ends with a NUL.
+  /// The bytes of manifest.images[i], as they are stored.
   std::vector<std::string> images;
 
   /// The first image of this kind for that one of the manifest's architectures.
-  const std::string *findImage(Image::Kind kind, int architecture = 0) const;
+  const Image *findImage(Image::Kind kind, int architecture = 0) const;
+
+  /// The code of one of the manifest's images; as a C string, PTX ends with a NUL. An image that is
+  /// compressed wrongly is an error.
+  Result<std::string> codeOf(const Image &image) const;
 };
 
 /// Checks magic, version, sizes, checksum and manifest. Any bytes whatever give
@@ -44,8 +48,8 @@ struct ImageData {
   std::vector<std::pair<std::string, uint64_t>> kernels = {};
 };
 
-/// Lays out a package's file. The manifest's "format", "version" and "images"
-/// are filled in here; everything else comes from the caller.
+/// Lays out a package's file, with images compressed where that makes them smaller. The manifest's
+/// "format", "version" and "images" are filled in here; everything else comes from the caller.
 std::string serializePackage(const nlohmann::json &manifestWithoutImages,
                              const std::vector<ImageData> &images);
 

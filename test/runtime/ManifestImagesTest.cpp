@@ -12,7 +12,7 @@ using nlohmann::json;
 
 #define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
-/// The error for a manifest of `images`, each of 64 bytes.
+/// The error for a manifest of `images`, each of 64 bytes where it says nothing else.
 static std::string imagesError(json images, uint32_t version = EJK_PACKAGE_VERSION,
                                const char *arch = nullptr) {
   json manifest = glaManifest();
@@ -23,7 +23,8 @@ static std::string imagesError(json images, uint32_t version = EJK_PACKAGE_VERSI
   manifest["version"] = version;
   for (size_t i = 0; i < images.size(); ++i) {
     images[i]["offset"] = 64 * i;
-    images[i]["size"] = 64;
+    if (!images[i].contains("size"))
+      images[i]["size"] = 64;
   }
   manifest["images"] = images;
   Result<Manifest> parsed = parseManifest(manifest.dump(), 64 * images.size(), version);
@@ -57,6 +58,25 @@ TEST(ManifestImages, AreOfOneKindForEachArchitecture) {
   // No architecture of a GPU stands before it.
   EXPECT_EQ(imagesError({cpu({{"x", 0}}), bare}), "images[1].arch: is missing");
   EXPECT_CONTAINS(imagesError({cpu({{"x", 0}}, "../x")}), "images[0].arch: '../x' is not a name");
+}
+
+TEST(ManifestImages, MayBeCompressed) {
+  auto compressed = [](json stored, int64_t size) -> json {
+    return {{"kind", "ptx"}, {"arch", "sm_90"}, {"compressed", stored}, {"size", size}};
+  };
+  json plain = {{"kind", "cubin"}, {"arch", "sm_90"}};
+  EXPECT_EQ(imagesError({compressed(64, 1000), plain}), "");
+  EXPECT_EQ(imagesError({compressed(64, EJK_MAX_PAYLOAD_SIZE)}), "");
+  EXPECT_EQ(imagesError({compressed(64, int64_t(EJK_MAX_PAYLOAD_SIZE) + 1)}),
+            "images[0].size: is more than 1073741824");
+  for (json stored : {json(0), json(-1), json("64"), json(true)})
+    EXPECT_CONTAINS(imagesError({compressed(stored, 1000)}),
+                    "images[0].compressed: expected an integer");
+  EXPECT_CONTAINS(imagesError({compressed(65, 1000)}), "lie outside the 64 bytes of the payload");
+  EXPECT_CONTAINS(imagesError({compressed(63, 1000), plain}),
+                  "images[1]: starts at byte 64 of the payload, expected 63");
+  // Readers of earlier versions ignore the key.
+  EXPECT_CONTAINS(imagesError({compressed(64, 1000)}, 4), "lie outside the 64 bytes of the payload");
 }
 
 TEST(ManifestImages, EarlierVersionsHaveNoneForCpus) {

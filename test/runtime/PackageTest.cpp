@@ -29,11 +29,16 @@ static std::string loadError(const std::string &bytes) {
 
 #define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << text
 
+static std::string codeIn(const Package &package, Image::Kind kind) {
+  Result<std::string> code = package.codeOf(*package.findImage(kind));
+  return code ? *code : code.error().message;
+}
+
 TEST(Package, RoundTrip) {
   Result<Package> package = readPackage(pack(glaManifest()));
   ASSERT_TRUE(package) << package.error().message;
-  EXPECT_EQ(*package->findImage(Image::Kind::Ptx), "fake ptx");
-  EXPECT_EQ(*package->findImage(Image::Kind::Cubin), "fake cubin");
+  EXPECT_EQ(codeIn(*package, Image::Kind::Ptx), "fake ptx");
+  EXPECT_EQ(codeIn(*package, Image::Kind::Cubin), "fake cubin");
   EXPECT_EQ(package->manifest.producer, "test");
   EXPECT_EQ(package->manifest.architectures[0].number, 90);
   const Entry *entry = package->manifest.findEntry("gla");
@@ -207,6 +212,38 @@ TEST(Package, LoadsFromAPipe) {
   EXPECT_CONTAINS(through(endless), "of payload, but ");
 }
 
+TEST(Package, CompressedImages) {
+  std::string code;
+  for (int i = 0; i < 100000; ++i)
+    code += "add.f32 %f" + std::to_string(i % 97) + ";\n";
+  std::string bytes = serializePackage(
+      glaManifest(), {{Image::Kind::Ptx, code}, {Image::Kind::Cubin, "too short"}});
+  EXPECT_LT(bytes.size(), code.size() / 10);
+  Result<Package> package = readPackage(bytes);
+  ASSERT_TRUE(package) << package.error().message;
+  EXPECT_EQ(codeIn(*package, Image::Kind::Ptx), code);
+  EXPECT_EQ(codeIn(*package, Image::Kind::Cubin), "too short");
+  EXPECT_FALSE(package->manifest.images[1].isCompressed);
+
+  // Frames that are cut off, go on, hold more or less than promised, or are none.
+  std::string frame = package->images[0];
+  auto decoded = [&](std::string stored, uint64_t size) {
+    Package bad = *package;
+    bad.images[0] = std::move(stored);
+    bad.manifest.images[0].size = size;
+    return codeIn(bad, Image::Kind::Ptx);
+  };
+  EXPECT_EQ(decoded(frame, code.size()), code);
+  std::string other = frame;
+  other[0] ^= 1;
+  for (const std::string &stored :
+       {frame.substr(0, frame.size() - 1), frame.substr(0, 3), frame + "x", frame + frame, other})
+    EXPECT_EQ(decoded(stored, code.size()), "not a usable ejk package: image 0 is no Zstandard "
+                                            "frame of " + std::to_string(code.size()) + " bytes");
+  for (uint64_t size : {uint64_t(1), code.size() - 1, code.size() + 1, uint64_t(1) << 30})
+    EXPECT_CONTAINS(decoded(frame, size), "is no Zstandard frame of");
+}
+
 // One package of each format version that there was; see data/README.md.
 TEST(Package, EarlierFormatVersions) {
   for (int version = EJK_OLDEST_PACKAGE_VERSION; version < EJK_PACKAGE_VERSION; ++version) {
@@ -216,7 +253,7 @@ TEST(Package, EarlierFormatVersions) {
     Result<Package> package = readPackage(*bytes);
     ASSERT_TRUE(package) << version << ": " << package.error().message;
     EXPECT_EQ(fileError(path), "");
-    EXPECT_EQ(*package->findImage(Image::Kind::Ptx), "fake ptx");
+    EXPECT_EQ(codeIn(*package, Image::Kind::Ptx), "fake ptx");
     const Launch &launch = package->manifest.entries[0].variants[0].launches[0];
     ASSERT_EQ(launch.tensorMaps.size(), version == 1 ? 0u : 1u);
     if (version == 1)

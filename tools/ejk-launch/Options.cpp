@@ -13,6 +13,9 @@ Runs a kernel package on a GPU, or on the CPU, with no compiler.
 
   --info                Print what the package holds; needs no GPU. With
                         --random, also the bytes that its launches move.
+  --code=FOLDER         Write the package's code into a folder and end: PTX and
+                        binaries for other tools, named ARCH.ptx, ARCH.cubin,
+                        and ARCH.bin for a CPU.
   --explain             Say which schedule is taken for these sizes, and why.
   --schedule=NAME       Take this schedule instead.
   --arch=NAME           For --info: the architecture to choose for, one of the
@@ -98,7 +101,8 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
         value = argv[++i];
       return !value.empty();
     };
-    static const char *const valued[] = {"--entry",    "--inputs", "--outputs",        "--expect",
+    static const char *const valued[] = {"--code",     "--entry",  "--inputs",
+                                         "--outputs",  "--expect",
                                          "--rtol",     "--random", "--seed",           "--device",
                                          "--schedule", "--arch",   "--multiprocessors", "--gates",
                                          "--row-gap"};
@@ -111,7 +115,9 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
     if (!takeValue() && !(name == "--random" && equals != std::string::npos))
       return usage(name + " needs a value");
     uint64_t number = 0;
-    if (name == "--entry") {
+    if (name == "--code") {
+      options.code = value;
+    } else if (name == "--entry") {
       options.entry = value;
     } else if (name == "--inputs") {
       options.inputs.push_back(value);
@@ -153,8 +159,8 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
     return options;
   if (options.package.empty())
     return usage("no package was named");
-  if (!options.info && options.inputs.empty() && !options.random)
-    return usage("name inputs with --inputs or --random, or ask for --info");
+  if (!options.info && options.code.empty() && options.inputs.empty() && !options.random)
+    return usage("name inputs with --inputs or --random, or ask for --info or --code");
   if (!options.inputs.empty() && options.random)
     return usage("--inputs and --random exclude each other");
   return options;

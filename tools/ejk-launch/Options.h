@@ -31,6 +31,7 @@ struct LaunchOptions {
   bool explain = false;
   bool bench = false;
   bool info = false;
+  std::string code; ///< the folder to write code into; empty if none
   bool inPlace = false;
   int64_t rowGap = -1;
   bool preferPtx = false;

@@ -12,11 +12,13 @@
 #include "harness/Harness.h"
 #include "harness/RandomInputs.h"
 #include "harness/Traffic.h"
+#include "io/OutputFile.h"
 #include "io/TensorFile.h"
 #include "package/Names.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 #include <stdexcept>
 
@@ -227,6 +229,31 @@ static int launch(const LaunchOptions &options, const std::string &bytes, const 
   return status;
 }
 
+// Of each architecture the first image of a kind, which is the one that counts.
+static int writeCode(const std::string &folder, const Package &package) {
+  const Manifest &manifest = package.manifest;
+  if (std::error_code error; !std::filesystem::create_directories(folder, error) && error)
+    return report({ErrorCode::Io, "cannot make " + inQuotes(folder) + ": " + error.message()});
+  std::vector<OutputFile> files;
+  for (const Image &image : manifest.images) {
+    if (package.findImage(image.kind, image.architecture) != &image)
+      continue;
+    Result<std::string> code = package.codeOf(image);
+    if (!code)
+      return report(code.error());
+    if (image.kind == Image::Kind::Ptx && code->back() == '\0')
+      code->pop_back();
+    const char *ending = image.kind == Image::Kind::Ptx     ? ".ptx"
+                         : image.kind == Image::Kind::Cubin ? ".cubin"
+                                                            : ".bin";
+    const std::string &arch = manifest.architectures[size_t(image.architecture)].name;
+    files.push_back({folder + "/" + arch + ending, std::move(*code), /*isInFolder=*/true});
+  }
+  if (std::string error = writeFiles(files); !error.empty())
+    return report({ErrorCode::Io, error});
+  return exitDone;
+}
+
 static int run(const LaunchOptions &options) {
   Result<std::string> bytes = readPackageFile(options.package);
   if (!bytes)
@@ -235,6 +262,9 @@ static int run(const LaunchOptions &options) {
   if (!package)
     return report(
         {package.error().code, inQuotes(options.package) + ": " + package.error().message});
+  if (!options.code.empty())
+    if (int status = writeCode(options.code, *package); status != exitDone || !options.info)
+      return status;
   if (options.info) {
     std::fputs(describePackage(*package).c_str(), stdout);
     return options.random ? printTraffic(options, *package) : exitDone;

@@ -23,8 +23,9 @@
 /* Raised whenever a reader of the previous version would launch wrongly. A new
  * manifest key that an old reader may ignore does not raise it. Version 2 brought
  * tensor maps of matrices, version 3 tensor maps of up to five dimensions, version 4
- * variants of an entry, conditions, and images of several architectures. */
-#define EJK_PACKAGE_VERSION 4
+ * variants of an entry, conditions, and images of several architectures, version 5
+ * compressed images. */
+#define EJK_PACKAGE_VERSION 5
 
 /* The oldest version that this runtime still reads. */
 #define EJK_OLDEST_PACKAGE_VERSION 1
@@ -37,7 +38,7 @@ typedef struct ejk_package_header {
   uint32_t version;
   uint32_t header_size;   /* 64; the manifest starts here */
   uint64_t manifest_size; /* bytes of JSON, no terminating NUL needed */
-  uint64_t payload_size;  /* bytes of all images */
+  uint64_t payload_size;  /* bytes of all images, as they are stored */
   uint64_t checksum;      /* XXH3-64, seed 0, of everything after the header */
   uint8_t reserved[24];   /* zero */
 } ejk_package_header;
@@ -65,7 +66,7 @@ typedef struct ejk_package_header {
 
 /* Bounds that a reader enforces before it reads or allocates as much. */
 #define EJK_MAX_MANIFEST_SIZE (16 * 1024 * 1024)
-#define EJK_MAX_PAYLOAD_SIZE (1024 * 1024 * 1024)
+#define EJK_MAX_PAYLOAD_SIZE (1024 * 1024 * 1024) /* also of all images' code */
 
 /* Bounds that a reader enforces, so that a launch can live on the stack. */
 #define EJK_MAX_RANK 8

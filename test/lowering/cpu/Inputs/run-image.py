@@ -2,11 +2,11 @@
 """Runs an entry of a package on an emulated CPU, and compares its outputs.
 
 run-image.py draw PACKAGE ENTRY B=1,T=37,... IN.safetensors
-run-image.py run PACKAGE ARCH ENTRY IN.safetensors EXPECTED.safetensors RUNNER...
+run-image.py run PACKAGE CODE ARCH ENTRY IN.safetensors EXPECTED.safetensors RUNNER...
 
-The first draws inputs. RUNNER is the command of run-image.c's program: qemu-aarch64-static, and what was built of it. This
-reads the manifest, finds the sizes' values from the inputs' shapes, and lays out image, arguments
-and tensors as the runtime would.
+The first draws inputs. CODE is the folder of ejk-launch's --code, and RUNNER is the command of run-image.c's program:
+qemu-aarch64-static, and what was built of it. This reads the manifest, finds the sizes' values from the inputs'
+shapes, and lays out image, arguments and tensors as the runtime would.
 """
 import json
 import os
@@ -40,7 +40,7 @@ def from_bytes(kind, shape, data):
 def read_package(path):
     data = open(path, "rb").read()
     manifest_size, = struct.unpack_from("<Q", data, 16)
-    return json.loads(data[64:64 + manifest_size]), data[64 + manifest_size:]
+    return json.loads(data[64:64 + manifest_size])
 
 
 def evaluate(expr, symbols):
@@ -65,7 +65,7 @@ def bind(entry, inputs):
 
 
 def draw(package, entry_name, sizes, target):
-    entry = next(e for e in read_package(package)[0]["entries"] if e["name"] == entry_name)
+    entry = next(e for e in read_package(package)["entries"] if e["name"] == entry_name)
     symbols = {name: int(size) for name, size in (part.split("=") for part in sizes.split(","))}
     random = np.random.default_rng(1)
     inputs = {}
@@ -89,8 +89,8 @@ def compare(outputs, expected):
     return passed
 
 
-def run(package, arch, entry_name, source, expected, *runner):
-    manifest, payload = read_package(package)
+def run(package, code, arch, entry_name, source, expected, *runner):
+    manifest = read_package(package)
     image = next(i for i in manifest["images"] if i["kind"] == "cpu" and i["arch"] == arch)
     entry = next(e for e in manifest["entries"] if e["name"] == entry_name)
     variants = [v for v in entry.get("variants", [entry]) if v.get("arch", arch) == arch]
@@ -106,7 +106,8 @@ def run(package, arch, entry_name, source, expected, *runner):
         memory.extend(data)
         return address
 
-    code = place(payload[image["offset"]:image["offset"] + image["size"]])
+    with open(os.path.join(code, f"{arch}.bin"), "rb") as file:
+        code = place(file.read())
     places = {"input": [], "output": [], "workspace": []}
     for spec in entry["inputs"]:
         places["input"].append(place(to_bytes(*inputs[spec["name"]])))
