@@ -43,7 +43,7 @@ unsigned cost::warpsFor(int64_t elements, bool hasWgmma, bool isBusy) {
 }
 
 bool cost::fitsPartitions(int64_t ofFront, int64_t ofState) {
-  return ofFront <= 112 && ofState <= 176;
+  return ofFront <= 96 && ofState <= 176;
 }
 
 bool cost::partitionsPay(int64_t elements) { return elements > kElementsOfFourWarps; }

@@ -209,9 +209,9 @@ bool fitFewWarps(int64_t ofTiles, bool isWide, bool hasOthers);
 /// warps.
 constexpr unsigned kFrontWarps = 4, kFrontRegisters = 120;
 /// Whether both sides have registers, if their tiles take so many of them at one time
-/// (registersOfLiveTiles). H200, that delta rule: 12 bytes are spilled with 110 and 176, and it takes 0.92 of
-/// the time; in the derivative's first pass 52 with 138 and 144, 0.99 of the time of the derivative; where
-/// the forward saves states 504 with 94 and 208, 1.16 of the time.
+/// (registersOfLiveTiles). H200, that delta rule: 12 bytes are spilled with 90 and 176, and it takes 0.92 of
+/// the time; in the derivative's first pass 106 and 144 take 1.02 of the time of the derivative; where
+/// the forward saves states 504 bytes are spilled with 94 and 208, 1.16 of the time.
 bool fitsPartitions(int64_t ofFront, int64_t ofState);
 /// Whether they are faster than blocks of four warps, of which a multiprocessor runs two, for a program
 /// whose largest tile has so many elements. H200, a delta rule with states of 64x64, 4,4096,64: 0.582 ms,

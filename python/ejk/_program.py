@@ -57,6 +57,8 @@ class Entry:
         self.alignments = [t["align"] for t in self.inputs]  # of the inputs' addresses, in bytes
         # The input whose memory an output is written to, by the output's number.
         self.replaced = {o: t["may_alias"] for o, t in enumerate(self.outputs) if t.get("in_place")}
+        # Inputs that an output may take the place of: the initial states, each of a final state.
+        self.initial_states = {self.inputs[t["may_alias"]]["name"] for t in self.outputs if "may_alias" in t}
         self.package = package  # the bytes
         self.interpreted = False  # whether there is no kernel for a CPU
         self._lock = threading.Lock()

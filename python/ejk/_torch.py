@@ -153,8 +153,9 @@ def _keep(ctx, tensors, results, count):
     ctx.num_inputs = len(tensors)
 
 
-def _gradients(ctx, needed, cotangents, apply):
-    """The inputs' gradients, None where none is needed; `apply` calls an entry."""
+def _gradients(ctx, needed, cotangents, apply, asked=None):
+    """The inputs' gradients, None where none is needed; `apply` calls an entry. `asked` says which of them
+    are asked for; others may be None."""
     # Asked for once: a checkpoint computes them at that time, and gives them once.
     kept = list(ctx.saved_tensors)
     tensors, states = kept[:ctx.num_inputs], kept[ctx.num_inputs:]
@@ -180,9 +181,14 @@ def _gradients(ctx, needed, cotangents, apply):
         entry = "2:" + ",".join(forward.wrt)
         given = [_program.is_float(t) for t in forward.inputs]
     else:
-        names = _names(forward, needed)
         # Where a derivative of this one is recorded, it is by the inputs alone.
         saved = states and not torch.is_grad_enabled()
+        # The gradient by an initial state needs no saved states, and a part of the work: segments of a
+        # sequence ask for it alone. For others the saved states are worth more.
+        only = asked(ctx, needed) if asked and not torch.is_grad_enabled() else needed
+        if set(_names(forward, only).split(",")) <= forward.initial_states:
+            needed, saved = only, False
+        names = _names(forward, needed)
         entry = ("backward:" if saved else "1:") + names
         cotangents += states if saved else []
         given = [need and _program.is_float(t) for t, need in zip(forward.inputs, needed)]
@@ -253,6 +259,17 @@ torch.library.register_vmap("ejk::call", _vmap, lib=_library)
 # that are not traced have these.
 
 
+def _asked(ctx, needed):
+    """Which of the inputs that need a gradient autograd.grad asks for now, of the derivative's own."""
+    def asks(node):
+        try:
+            return torch._C._will_engine_execute_node(node)
+        except RuntimeError:  # torch tells of no leaf
+            return True
+    return [need and node is not None and asks(node)
+            for need, (node, _) in zip(needed, ctx.next_functions)]
+
+
 class _Eager(torch.autograd.Function):
     """An entry with its derivative."""
 
@@ -271,7 +288,7 @@ class _Eager(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *cotangents):
-        return None, None, *_gradients(ctx, ctx.needs_input_grad[2:], cotangents, _apply)
+        return None, None, *_gradients(ctx, ctx.needs_input_grad[2:], cotangents, _apply, _asked)
 
 
 class _EagerAtSite(torch.autograd.Function):
@@ -289,7 +306,7 @@ class _EagerAtSite(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *cotangents):
-        return None, *_gradients(ctx, ctx.needs_input_grad[1:], cotangents, _apply)
+        return None, *_gradients(ctx, ctx.needs_input_grad[1:], cotangents, _apply, _asked)
 
 
 class _Transformed(torch.autograd.Function):

@@ -141,6 +141,25 @@ class Split(unittest.TestCase):
                 with self.subTest(name, parts=parts):
                     self.check(name, True, parts)
 
+    def test_an_adjoint_summary_is_one_gradient(self):
+        """Kernels compute a segment's gradients once: its adjoint alone before the exchange, all after it."""
+        apply, entries = ejk._torch._apply, []
+
+        def recorded(program, entry, tensors):
+            entries.append(entry)
+            return apply(program, entry, tensors)
+        for name in FUNCTIONS:
+            for packed in (False, True):
+                with self.subTest(name, packed=packed), unittest.mock.patch.object(ejk._torch, "_apply", recorded):
+                    tensors, options = case(name, packed)
+                    own = {n: t.clone().requires_grad_() for n, t in tensors.items()}
+                    o, state = ejk.split(getattr(ejk.ops, name), **own, **options, parts=3)
+                    entries.clear()
+                    losses(o, state).backward()
+                    self.assertEqual(entries[:3], ["1:initial_state"] * 3)
+                    self.assertEqual(len(entries), 6)
+                    self.assertTrue(all(e.endswith(",initial_state") for e in entries[3:]), entries)
+
     def test_types_of_a_model(self):
         """Activations in bfloat16, gates in float32: as the uncut call, up to a rounding."""
         for name in FUNCTIONS:

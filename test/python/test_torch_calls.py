@@ -54,6 +54,42 @@ class QuickCalls(unittest.TestCase):
                 for a, b in zip(results[0], other):
                     torch.testing.assert_close(a, b, rtol=0, atol=0)
 
+    def test_the_gradient_of_a_state_is_computed_alone_where_it_is_asked_for_alone(self):
+        # Segments of a sequence ask for it; all gradients took them twice the time.
+        t = tensors(B=1, T=9, H=2, seed=7)
+        inputs = [t[n].requires_grad_() for n in ("q", "k", "v", "g")]
+        leaf = torch.randn(1, 2, 4, 3, generator=torch.Generator().manual_seed(1), requires_grad=True)
+        apply, asked = _torch._apply, []
+
+        def recorded(program, entry, tensors):
+            asked.append(entry)
+            return apply(program, entry, tensors)
+        for state in (leaf, leaf * 1):
+            for _ in range(2):  # a place's first call, and a later one
+                o, last = ejk.ops.simple_gla(*inputs, scale=1, initial_state=state)
+                results, cotangents = (o, last), (torch.ones_like(o), torch.full_like(last, 0.5))
+
+                def gradients(of, **named):
+                    asked.clear()
+                    with unittest.mock.patch.object(_torch, "_apply", recorded):
+                        return torch.autograd.grad(results, of, cotangents, retain_graph=True, **named)
+                alone, = gradients([state])
+                self.assertEqual(asked, ["1:initial_state"])
+                *others, whole = gradients([*inputs, state])
+                self.assertEqual(asked, ["1:q,k,v,g,initial_state"])
+                torch.testing.assert_close(alone, whole)
+                # Other subsets, and derivatives that are recorded, come with all.
+                query, = gradients([inputs[0]])
+                self.assertEqual(asked, ["1:q,k,v,g,initial_state"])
+                torch.testing.assert_close(query, others[0], rtol=0, atol=0)
+                recorded_one, = gradients([state], create_graph=True)
+                self.assertEqual(asked, ["1:q,k,v,g,initial_state"])
+                torch.testing.assert_close(recorded_one, whole)
+        for x in (*inputs, leaf):
+            x.grad = None
+        torch.autograd.backward(results, cotangents)
+        torch.testing.assert_close(leaf.grad, whole)
+
     def test_a_state_goes_in_and_out(self):
         t = tensors(T=6)
         whole, last = gated(*(t[n] for n in ("q", "k", "v", "g")))

@@ -89,7 +89,9 @@ class _OverSegments(torch.autograd.Function):
         joined = []
         for name in names:
             parts = [gradients[name] for gradients, _ in found]
-            joined.append(torch.cat(parts, 1) if name in OVER_TIME else sum(parts[1:]) + parts[0])
+            if len(parts) > 1:  # torch.cat copies one, too
+                parts = [torch.cat(parts, 1) if name in OVER_TIME else sum(parts)]
+            joined += parts
         dh0 = sum(d for _, d in found[1:]) + found[0][1] if ctx.has_state else None
         return None, dh0, *joined
 
