@@ -4,7 +4,7 @@
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" | FileCheck %s
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" -o /dev/null \
 // RUN:   --mlir-print-ir-after=ejk-select-stages 2>&1 | FileCheck %s --check-prefix=TILES
-// RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --cubin=never -o - | FileCheck %s --check-prefix=PTX
+// RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --emit=ptx -o - | FileCheck %s --check-prefix=PTX
 //
 // Whole chunks, a ragged end, less than a chunk, none; odd and even numbers of chunks.
 // DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=chunk --arch=sm_90a --device=cuda --check --random

@@ -4,7 +4,7 @@
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90 schedule=chunk" | FileCheck %s --check-prefix=COPIES
 // RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --cubin=never -o %t.ejk
 // RUN: ejk-launch %t.ejk --info | FileCheck %s --check-prefix=INFO
-// RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --cubin=never -o - | FileCheck %s --check-prefix=PTX
+// RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --emit=ptx -o - | FileCheck %s --check-prefix=PTX
 //
 // Sequences of whole chunks, with a ragged end, and of less than a chunk; and no rows of another
 // sequence in those that are packed.
