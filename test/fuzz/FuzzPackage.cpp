@@ -109,6 +109,11 @@ static void tryCalls(const ejk_package *package, size_t index, const Entry &entr
 static void lookAt(const ejk_package *package, const Package &parsed) {
   std::string description = describePackage(parsed);
   require(escapedLines(description) == description);
+  // A frame of so many bytes holds at most 32 MiB.
+  for (const Image &image : parsed.manifest.images)
+    if (image.stored <= 1024)
+      if (Result<std::string> code = parsed.codeOf(image))
+        require(code->size() == image.size);
   require(ejk_package_entry_count(package) == parsed.manifest.entries.size());
   for (size_t e = 0; e < parsed.manifest.entries.size(); ++e) {
     ejk_entry_info info = {};
@@ -147,14 +152,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 #ifdef EJK_FUZZING
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
 
-// Sizes and checksum that fit the parts; in most cases, so do the images.
+// Sizes and checksum that fit the parts; in most cases, so do the images, some of which are compressed.
 static std::string assemble(uint32_t version, std::string manifest, const std::string &payload,
                             std::mt19937 &random) {
   nlohmann::json root = nlohmann::json::parse(manifest, nullptr, false);
   if (root.is_object() && random() % 8) {
     root["format"] = EJK_PACKAGE_FORMAT_NAME;
     root["version"] = version;
-    root["images"] = {{{"kind", "ptx"}, {"offset", 0}, {"size", payload.size()}}};
+    nlohmann::json image = {{"kind", "ptx"}, {"offset", 0}, {"size", payload.size()}};
+    if (version > 4 && random() % 2) {
+      const uint64_t sizes[] = {payload.size(), 300, 1 + random() % 4096, EJK_MAX_PAYLOAD_SIZE};
+      image["size"] = sizes[random() % 4];
+      image["compressed"] = payload.size();
+    }
+    root["images"] = {image};
     manifest = root.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
   std::string body = manifest + payload;
@@ -180,7 +191,12 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
   std::string manifest = body.substr(0, cut), payload = body.substr(cut);
   if (payload.empty() || payload.size() > 64)
     payload = "x";
-  uint32_t version = random() % 8 ? header.version : 1 + uint32_t(random() % 3);
+  if (random() % 4 == 0) {
+    payload.resize(payload.size() + 8);
+    payload.resize(LLVMFuzzerMutate(reinterpret_cast<uint8_t *>(&payload[0]), payload.size() - 8,
+                                    payload.size()));
+  }
+  uint32_t version = random() % 8 ? header.version : 1 + uint32_t(random() % EJK_PACKAGE_VERSION);
   if (random() % 8) {
     for (unsigned edits = 1 + random() % 3; edits; --edits)
       manifest = fuzz::mutateJson(manifest, random);

@@ -27,6 +27,8 @@ int main(int argc, char **argv) {
   add("package/tensor-maps.ejk", pack(boxesManifest("copy_boxes_a3")));
   add("package/train.ejk", pack(trainManifest()));
   add("package/example.ejk", pack(exampleManifest()));
+  add("package/compressed.ejk", serializePackage(copyManifest("copy_bytes_a3"),
+                                                 {{Image::Kind::Ptx, std::string(300, 'x')}}));
 
   std::vector<HostTensor> tensors = {
       fromDoubles("x", DataType::F32, {2, 3}, {1, 2, 3, 4, 5, 6}),
