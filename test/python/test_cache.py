@@ -308,6 +308,15 @@ class Cache(unittest.TestCase):
         self.assertEqual(log.records[0].getMessage(), "ejk: compiling step, once")
         self.assertRegex(log.records[1].getMessage(), r"ejk: done in 2\.\d s; not kept: no room")
 
+    def test_what_is_read_counts_as_used(self):
+        with mock.patch.dict(os.environ, EJK_CACHE_DIR=str(self.folder)):
+            key = _cache.key_of("old")
+            _cache.write(key, ".ejk", b"data")
+            path = self.folder / (key + ".ejk")
+            os.utime(path, (time.time() - 7200,) * 2)
+            self.assertEqual(_cache.read(key, ".ejk"), b"data")
+            self.assertLess(time.time() - path.stat().st_mtime, 60)
+
 
 class Packages(unittest.TestCase):
     def setUp(self):

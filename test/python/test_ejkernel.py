@@ -166,6 +166,14 @@ class Arguments(unittest.TestCase):
             with self.subTest(wanted), self.assertRaisesRegex(ValueError, wanted):
                 ours.recurrent(**{"query": x, "key": x, "value": x, **named})
 
+    def test_packed_gates_without_a_batch(self):
+        rng = np.random.default_rng(0)
+        q, k, v = (jnp.asarray(rng.normal(size=(9, 2, 4)), jnp.float32) for _ in range(3))
+        g, cu = -abs(k), jnp.asarray([0, 4, 9], jnp.int32)
+        o, state = ours.recurrent(q, k, v, g, cu_seqlens=cu)
+        wanted, same = ours.recurrent(q[None], k[None], v[None], g[None], cu_seqlens=cu)
+        self.assertTrue((o == wanted[0]).all() and (state == same).all())
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -293,6 +293,16 @@ class Jax(unittest.TestCase):
         with self.assertRaisesRegex(ejk.TensorError, "'k'.*T = 5"):
             jax.jit(gated)(q, k[:, :2], v, g)
 
+    def test_vmap_of_a_parameters_gradient(self):
+        a = arrays()
+        q, k, v, w = (a[n] for n in ("q", "k", "v", "gk"))
+        u, qs = jnp.ones((2, 4)), jnp.stack([q, 2 * q])
+        gradient = jax.grad(lambda u, q: jnp.sum(ejk.ops.rwkv6(q, k, v, w, u)[0] ** 2))
+        found = jax.vmap(gradient, (None, 0))(u, qs)
+        wanted = jnp.stack([gradient(u, q) for q in qs])
+        self.assertEqual(found.shape, wanted.shape)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
 
 class Steps(unittest.TestCase):
     def test_jaxs_functions_in_a_step_are_refused_at_its_line(self):

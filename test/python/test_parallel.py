@@ -160,6 +160,13 @@ class Split(unittest.TestCase):
                     self.assertEqual(len(entries), 6)
                     self.assertTrue(all(e.endswith(",initial_state") for e in entries[3:]), entries)
 
+    def test_a_gradient_of_the_initial_state_alone(self):
+        tensors, options = case("simple_gla", False)
+        state = tensors.pop("initial_state").requires_grad_()
+        found = [torch.autograd.grad(losses(*f(**tensors, **options, initial_state=state)), state)[0]
+                 for f in (ejk.ops.simple_gla, functools.partial(ejk.split, ejk.ops.simple_gla, parts=3))]
+        torch.testing.assert_close(*found)
+
     def test_types_of_a_model(self):
         """Activations in bfloat16, gates in float32: as the uncut call, up to a rounding."""
         for name in FUNCTIONS:

@@ -142,6 +142,15 @@ class Serving(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "must be below 0, but is 0.5"):
             serving.kimi_delta_attention(q, q, q, q, a, self.A_log, lower_bound=0.5, pool=self.pool)
 
+    def test_mamba2_without_a_bias(self):
+        H, C = 2, 16
+        x, B, Cs = torch.randn(3, 1, 1, H, C)
+        dt, A, slots = torch.randn(1, 1, H), -torch.rand(H), torch.tensor([0])
+        for softplus in (True, False):
+            y = serving.mamba2(x, dt, A, B, Cs, softplus=softplus, pool=torch.zeros(1, H, C, C), write_slots=slots)
+            step = torch.nn.functional.softplus(dt) if softplus else dt
+            torch.testing.assert_close(y, (B * Cs).sum(-1, keepdim=True) * step[..., None] * x)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -119,6 +119,15 @@ class Values(unittest.TestCase):
             torch.testing.assert_close(torch.load(folder + "/o.pt"), gated(*arguments)[0], rtol=0,
                                        atol=0)
 
+    def test_vmap_over_any_axis(self):
+        t = tensors()
+        k, v, g = (t[n] for n in ("k", "v", "g"))
+        qs = torch.stack([t["q"], 2 * t["q"], t["q"] - 1])
+        wanted = torch.stack([gated(q, k, v, g)[0] for q in qs])
+        for axis in range(-1, 4):
+            found = torch.func.vmap(lambda q: gated(q, k, v, g)[0], in_dims=axis)(qs.movedim(0, axis))
+            torch.testing.assert_close(found, wanted)
+
     def test_transformations_of_torch_func(self):
         t = tensors()
         k, v, g = (t[n] for n in ("k", "v", "g"))

@@ -90,6 +90,40 @@ class QuickCalls(unittest.TestCase):
         torch.autograd.backward(results, cotangents)
         torch.testing.assert_close(leaf.grad, whole)
 
+    def test_gates_of_two_ranks_that_take_turns(self):
+        t, first = tensors(), {}
+        for _ in range(3):
+            for name in ("g", "gk"):
+                own = [t[n].clone().requires_grad_() for n in ("q", "k", "v", name)]
+                o, state = gated(*own)
+                found = torch.autograd.grad(o.sum() + state.sum(), own)
+                for a, b in zip(found, first.setdefault(name, found)):
+                    torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+    def test_numbers_around_a_step_that_change(self):
+        around = None
+
+        @ejk.recurrence
+        def f(S, q, k, v):
+            S = S.decay(around).add(k, v)
+            return S, S.read(q)
+        t = tensors(B=1, T=2)
+        q, k, v = (t[n] for n in ("q", "k", "v"))
+        slots = torch.tensor([0])
+        for around in (-0.5, -1.0, -0.5):
+            wanted = gated(q, k, v, torch.full(q.shape[:3], around))[0]
+            for options in (dict(), dict(save_states=False), dict(pool=torch.zeros(1, 2, 4, 3), write_slots=slots)):
+                for _ in range(2):
+                    torch.testing.assert_close(f(q, k, v, **options)[0], wanted)
+
+    def test_shared_states_and_own_ones_take_turns(self):
+        t = tensors()
+        q, k, v = t["q"], t["k"][:, :, :1], t["v"][:, :, :1]
+        for _ in range(2):
+            for shared, heads in ((False, 2), (True, 1)):
+                state = ejk.ops.linear_attn(q, k, v, shared_state=shared)[1]
+                self.assertEqual(state.shape, (2, heads, 4, 3))
+
     def test_a_state_goes_in_and_out(self):
         t = tensors(T=6)
         whole, last = gated(*(t[n] for n in ("q", "k", "v", "g")))

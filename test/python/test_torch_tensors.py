@@ -146,6 +146,13 @@ class Kinds(unittest.TestCase):
             with self.assertRaisesRegex((ejk.EjkError, RuntimeError), "forward mode|jvp"):
                 torch.func.jvp(f, (t["v"],), (t["v"],))
 
+    def test_a_check_of_a_negated_view(self):
+        t = tensors(B=1)
+        q = torch.complex(t["q"], t["q"]).conj().imag
+        self.assertTrue(q.is_neg())
+        found = gated.check(q, t["k"], t["v"], t["g"])
+        self.assertEqual(str(found), str(gated.check(q.resolve_neg(), t["k"], t["v"], t["g"])))
+
 
 class Shapes(unittest.TestCase):
     """Tensors without memory have results of the right shapes."""
