@@ -18,7 +18,7 @@
 
 using namespace ejk;
 
-// PTX becomes a tenth, a binary a third, at 80 MB/s; higher levels save less than they take.
+// PTX becomes a seventh, a binary two sevenths, at some 100 MB/s; higher levels save less than that.
 static constexpr int compressionLevel = 5;
 
 // A frame of `bytes`; nothing if it is no shorter.
