@@ -140,6 +140,13 @@ class Arguments(unittest.TestCase):
             compared += 1
         self.assertGreater(compared, 20)
 
+    def test_a_normalised_state_without_the_sum_of_keys(self):
+        torch.manual_seed(0)
+        q, k, v = torch.rand(3, 1, 5, 2, 4)
+        state = torch.randn(1, 2, 4, 4)
+        o, _ = ours.chunk_linear_attn(q, k, v, initial_state=state)
+        wanted, _ = ours.chunk_linear_attn(q, k, v, initial_state=(state, torch.zeros(1, 1, 2, 4)))
+        torch.testing.assert_close(o, wanted)
 
 
 class Compile(unittest.TestCase):

@@ -303,6 +303,18 @@ class Jax(unittest.TestCase):
         self.assertEqual(found.shape, wanted.shape)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
+    def test_the_number_of_heads_is_the_wholes(self):
+        mesh = jax.sharding.Mesh(np.array(jax.devices()), ("heads",))
+
+        @ejk.recurrence
+        def shared(S, q, k, v):
+            S = S.add(k, v)
+            return S, S.read(q) / ejk.num_heads(q)
+        a = arrays(H=4)
+        arguments = [a[n] for n in ("q", "k", "v")]
+        (o, _), _ = self.sharded(shared, arguments, (jax.sharding.PartitionSpec(None, None, "heads"),) * 3, mesh)
+        self.assertLess(error(o, shared(*arguments)[0]), 1e-6)
+
 
 class Steps(unittest.TestCase):
     def test_jaxs_functions_in_a_step_are_refused_at_its_line(self):

@@ -219,6 +219,9 @@ class Definition(Comparing):
             with self.assertRaisesRegex(ejk.TensorError, message):
                 call(**{**operands, **wrong})
 
+    def test_groups_of_more_channels_than_a_program_takes(self):
+        self.compare(case(heads=18, channels=64, groups=1, steps=5), norm_groups=2)
+
 
 class Parts(Comparing):
     """The same on a GPU's way, where 16-bit rows of 64 steps and more are convolved apart: here on a CPU."""

@@ -374,6 +374,16 @@ class Torch(unittest.TestCase):
         for a, b in zip((o, *states), (wanted, *last)):
             self.assertTrue(torch.equal(a, b))
 
+    def test_mlstm_with_some_of_its_initial_states(self):
+        torch.manual_seed(0)
+        q, k, v = torch.randn(3, 1, 70, 2, 16).bfloat16()
+        i, f = torch.randn(2, 1, 70, 2)
+        C, n, m = torch.randn(1, 2, 16, 16), torch.rand(1, 2, 16), torch.ones(1, 2)
+        for states in ((C, n, None), (None, n, m), (C, None, m)):
+            o, _ = ejk.ops.mlstm(q, k, v, i, f, initial_state=states)
+            wanted, _ = ejk.ops.mlstm(*(x.float() for x in (q, k, v)), i, f, initial_state=states)
+            self.assertLess((o.float() - wanted).norm() / wanted.norm(), 2e-2)
+
 
 class Jax(unittest.TestCase):
     pass

@@ -100,6 +100,36 @@ class ShardMap(unittest.TestCase):
                 with self.subTest(name, cu=cu):
                     self.check(name, True, cu)
 
+    def forward(self, name, tensors, **options):
+        mesh = Mesh(np.array(jax.devices()[:4]), ("time",))
+        specs = {n: P() if n in (*SHARED, "dt_bias") else P(None, "time") for n in tensors}
+
+        def local(tensors):
+            o, state = getattr(parallel, name)(**tensors, **options, axis="time")
+            return o, jax.lax.psum(state, "time")
+        cut = jax.shard_map(local, mesh=mesh, in_specs=(specs,), out_specs=(P(None, "time"), P()))
+        for a, b in zip(jax.jit(cut)(tensors), getattr(ejk.ops, name)(**tensors, **options)):
+            self.assertLessEqual(error(a, b), LIMIT, name)
+
+    def test_two_gates_of_key_channels(self):
+        for packed in (False, True):
+            tensors, options = case("recurrent", packed)
+            tensors["g"] = tensors["gk"] / 2
+            self.forward("recurrent", tensors, **options)
+
+    def test_a_bias_of_dt(self):
+        for packed in (False, True):
+            for softplus in (False, True):
+                tensors, options = case("mamba2_ssd", packed)
+                tensors["dt_bias"] = jnp.asarray([0.3, 0.6])
+                self.forward("mamba2_ssd", tensors, dt_softplus=softplus, **options)
+
+    def test_no_initial_state_and_a_scale(self):
+        for packed in (False, True):
+            tensors, options = case("recurrent", packed)
+            del tensors["initial_state"]
+            self.forward("recurrent", tensors, scale=0.7, **options)
+
 
 if __name__ == "__main__":
     unittest.main()

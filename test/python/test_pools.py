@@ -264,6 +264,24 @@ class Drafts(unittest.TestCase):
         for T in range(2, 9):
             self.check([T, 1], np.arange(1, 2 * T + 1).reshape(2, T))
 
+    def test_states_after_each_row_of_two_matrices(self):
+        def step(S, R, q, k, v):
+            S, R = S.add(k, v), R.decay(-0.5).add(v, k)
+            return S, R, S.read(q) + R.read(v)
+        step = ejk.recurrence(step, states=2)
+        rng = np.random.default_rng(0)
+        q, k, v = rng.normal(size=(3, 2, 3, 1, 4)).astype(np.float32)
+        pools = tuple(rng.normal(size=(2, 9, 1, 4, 4)).astype(np.float32))
+        before = [p.copy() for p in pools]
+        read, write = np.array([0, 1]), np.arange(2, 8).reshape(2, 3)
+        step(q, k, v, pool=pools, read_slots=read, write_slots=write)
+        for n in range(2):
+            for t in range(3):
+                _, (S, R) = step(*(x[n:n + 1, :t + 1] for x in (q, k, v)),
+                                 initial_state=tuple(b[n:n + 1] for b in before))
+                np.testing.assert_allclose(pools[0][write[n, t]], S[0], rtol=1e-5, atol=1e-5)
+                np.testing.assert_allclose(pools[1][write[n, t]], R[0], rtol=1e-5, atol=1e-5)
+
 
 class Vectors(unittest.TestCase):
     """Recurrences whose states are matrices, vectors and numbers."""

@@ -174,6 +174,15 @@ class Trees(unittest.TestCase):
         with self.assertRaisesRegex(ejk.TensorError, "'parents' needs a 'pool'"):
             ejk.ops.linear_attn(*(case.rows[0],) * 3, parents=parents)
 
+    def test_more_rows_were_drafted_before(self):
+        case = Case(3, LAYERS[0], T=2)
+        table, accepted = np.array([[1, 2, 3, 4], [5, 6, 7, 8], [-1, -1, -1, -1]]), np.array([4, 3, 1])
+        parents, write = random_parents(case.rng, 3, 2), np.arange(10, 16).reshape(3, 2)
+        write[2] = -1
+        o = case.layer.call(case.rows, pool=case.pool, read_slots=table, accepted=accepted,
+                            write_slots=write, parents=parents)
+        self.check(case, parents, o, case.pool, [4, 7, -1], write)
+
 
 class Rings(unittest.TestCase):
     """Rounds of drafts: each accepts some, and starts the next behind them."""

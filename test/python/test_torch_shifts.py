@@ -224,6 +224,29 @@ class Shifts(unittest.TestCase):
         for a, e in zip(*(torch.autograd.grad((y.double() ** 2).sum(), leaves) for y in (o, p))):
             self.assertLess(error(a, e), 4e-6)
 
+    def test_functions_of_rows(self):
+        torch.manual_seed(0)
+        x, rows = torch.randn(1, 2, 1, 4), torch.randn(1, 3, 1, 4)
+
+        def functions(x, rows):
+            return ejk.shifted(x, 2, rows), ejk.last_rows(x, 3, rows)
+
+        def methods(x, rows):
+            return x.shifted(2, rows), x.last_rows(3, rows)
+        found, wanted = (ejk.recurrence(f, states=0)(x, rows) for f in (functions, methods))
+        for a, b in zip(found, wanted):
+            torch.testing.assert_close(a, b)
+
+    def test_taps_in_any_order(self):
+        torch.manual_seed(0)
+        x, rows = torch.randn(1, 5, 1, 4), torch.randn(1, 3, 1, 4)
+
+        def step(x, rows):
+            return x.shifted(3, rows) + 2.0 * x.shifted(1, rows)
+        o = ejk.recurrence(step, states=0)(x, rows)
+        whole = torch.cat([rows, x], 1)
+        torch.testing.assert_close(o, whole[:, :5] + 2 * whole[:, 2:7])
+
 
 class Refusals(unittest.TestCase):
     def refuse(self, function, message, *tensors):

@@ -427,6 +427,18 @@ class ChangingNumbers(unittest.TestCase):
             ejk.ops.retention(x, x, x)
         self.assertEqual(self.warned(of_width, 6), [])
 
+    def test_a_bool_around_a_step(self):
+        inclusive = True
+
+        @ejk.recurrence
+        def f(S, q, k, v):
+            before, S = S.read(q), S.add(k, v)
+            return S, S.read(q) if inclusive else before
+        x = np.ones((1, 1, 1, 2), np.float32)
+        self.assertEqual(f(x, x, x)[0].tolist(), [[[[2, 2]]]])
+        inclusive = False
+        self.assertEqual(f(x, x, x)[0].tolist(), [[[[0, 0]]]])
+
 
 class Warnings(unittest.TestCase):
     def test_the_interpreters_names_the_users_line(self):
