@@ -25,6 +25,12 @@
 // NONE: ejk-launch: cannot make '{{.*}}file'
 // RUN: not ejk-launch %t/gpu.ejk --code= 2>&1 | FileCheck %s --check-prefix=EMPTY
 // EMPTY: --code needs a value
+// RUN: not ejk-launch %t/gpu.ejk --code=%t/more --random=B=1,T=1,H=1,Hkv=1 2>&1 | FileCheck %s --check-prefix=RUNS
+// RUN: not ejk-launch %t/gpu.ejk --code=%t/more --bench 2>&1 | FileCheck %s --check-prefix=RUNS
+// RUNS: --code runs nothing
+// RUN: not ejk-launch %t/cpu.ejk --device=cpu --arch=sm_80 --random=B=1,T=1,H=1,Hkv=1 2>&1 | FileCheck %s --check-prefix=CHOICE
+// RUN: not ejk-launch %t/cpu.ejk --device=cpu --multiprocessors=8 --random=B=1,T=1,H=1,Hkv=1 2>&1 | FileCheck %s --check-prefix=CHOICE
+// CHOICE: --arch and --multiprocessors are for --info
 func.func @f(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
   %o, %ht = ejk.recurrent %q, %k, %v : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
       -> tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>

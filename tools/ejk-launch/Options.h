@@ -27,7 +27,7 @@ struct LaunchOptions {
   int device = 0;
   std::string schedule;
   std::string arch;
-  int64_t multiprocessors = 132;
+  std::optional<int64_t> multiprocessors;
   bool explain = false;
   bool bench = false;
   bool info = false;

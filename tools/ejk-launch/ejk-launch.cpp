@@ -89,7 +89,7 @@ static int printTraffic(const LaunchOptions &options, const Package &package) {
   Result<const Entry *> entry = chooseEntry(options, package);
   if (!entry)
     return report(entry.error());
-  ChoiceDevice device{options.arch, 0, options.multiprocessors};
+  ChoiceDevice device{options.arch, 0, options.multiprocessors.value_or(132)}; // an H200's
   device.schedule = options.schedule;
   if (options.explain) {
     Result<VariantChoice> choice = chooseVariant(package.manifest, **entry, *sizes, device);
