@@ -48,6 +48,9 @@ struct Exponential {
       e.vector = sum.getLhs();
       e.addend = constant.getSplatValue<APFloat>().convertToDouble();
     }
+    // The factor has to be a normal f32: masked elements, which are 0, times infinity would be NaN.
+    if (!(std::abs(e.addend) < 126))
+      return {};
     return e;
   }
 

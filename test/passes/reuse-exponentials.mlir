@@ -197,3 +197,43 @@ func.func @apart() {
   check.expect_close %r2, %r5 max_relative 1.0e-6 : tensor<1x64x1x64xf32>
   return
 }
+
+// A factor of 2^200 is no f32.
+// CHECK-LABEL: func.func @huge(
+// CHECK-COUNT-2: math.exp2
+func.func @huge() {
+  %g = check.random uniform seed 3 : tensor<1x64x1xf32>
+  %r0, %r1, %r2, %r3 = tile.program chunk 64 slices 1 sequences(%g : tensor<1x64x1xf32>)
+      outputs(tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>) {
+  ^bb0(%gr: !tile.rows<f32>, %o0: !tile.rows<vector<64xf32>>, %o1: !tile.rows<vector<64xf32>>, %o2: !tile.rows<vector<64xf32>>, %o3: !tile.rows<vector<64xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %gates = tile.load %gr[%c0, %c0] : !tile.rows<f32> -> vector<64xf32>
+    %ln2 = arith.constant dense<0.693147181> : vector<64x64xf32>
+    %less = arith.constant dense<200.0> : vector<64xf32>
+    %x = tile.cumsum %gates : vector<64xf32>
+    %xs = arith.addf %x, %less : vector<64xf32>
+    %from = tile.broadcast %x along 1 : vector<64xf32> -> vector<64x64xf32>
+    %upto = tile.broadcast %x along 0 : vector<64xf32> -> vector<64x64xf32>
+    %uptos = tile.broadcast %xs along 0 : vector<64xf32> -> vector<64x64xf32>
+    %d = arith.subf %upto, %from : vector<64x64xf32>
+    %ds = arith.subf %uptos, %from : vector<64x64xf32>
+    %strict = tile.mask lower strict %d else 0xFF800000 : vector<64x64xf32>
+    %strictS = tile.mask lower strict %ds else 0xFF800000 : vector<64x64xf32>
+    %whole = tile.mask lower %d else 0xFF800000 : vector<64x64xf32>
+    %wholeS = tile.mask lower %ds else 0xFF800000 : vector<64x64xf32>
+    %a = math.exp2 %strict : vector<64x64xf32>
+    %b = math.exp2 %strictS : vector<64x64xf32>
+    %rax = arith.mulf %strict, %ln2 : vector<64x64xf32>
+    %ra = math.exp %rax : vector<64x64xf32>
+    %rbx = arith.mulf %strictS, %ln2 : vector<64x64xf32>
+    %rb = math.exp %rbx : vector<64x64xf32>
+    tile.store %a, %o0[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    tile.store %b, %o1[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    tile.store %ra, %o2[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    tile.store %rb, %o3[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    tile.end
+  }
+  check.expect_close %r0, %r2 max_relative 1.0e-6 : tensor<1x64x1x64xf32>
+  return
+}

@@ -163,8 +163,8 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
     return usage("name inputs with --inputs or --random, or ask for --info or --code");
   if (!options.inputs.empty() && options.random)
     return usage("--inputs and --random exclude each other");
-  bool runs = !options.inputs.empty() || !options.outputs.empty() || options.bench ||
-              (options.random && !options.info);
+  bool runs = !options.inputs.empty() || !options.outputs.empty() || !options.expect.empty() ||
+              options.bench || options.inPlace || (options.random && !options.info);
   if (!options.code.empty() && runs)
     return usage("--code runs nothing; leave out what says how to run");
   if (!options.info && (!options.arch.empty() || options.multiprocessors))
