@@ -61,6 +61,8 @@ def bind(entry, inputs):
                 symbols.setdefault(expr, size)
             elif isinstance(expr, list) and isinstance(expr[1], str) and expr[0] == "+":
                 symbols.setdefault(expr[1], size - expr[2])
+        if "row_stride" in spec:  # rows here follow one another
+            symbols[spec["row_stride"]] = int(np.prod(inputs[spec["name"]][1].shape[2:]))
     return symbols
 
 
