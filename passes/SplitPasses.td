@@ -311,6 +311,9 @@ def SplitOverTime : Pass<"ejk-split-over-time"> {
     three times. A scan that gets what an earlier one has read as rows, as those of a derivative do,
     goes through the same states, and takes the starts of that one.
 
+    With `whole`, each sequence is one segment, which starts from its initial state, or zeros. Nothing is
+    combined, and no result changes. Why: a kernel of such a scan is the kernel of the segments.
+
     Requires: the states' next values are linear in them (decays and outer products, or sums), of
     gates and keys that do not depend on a state. Nor do values, but for corrections as `ejk-chunk`
     has them, and beside those no gate per value channel. Other scans get a remark. Results change
@@ -346,6 +349,7 @@ def SplitOverTime : Pass<"ejk-split-over-time"> {
     Option<"most", "most", "int64_t", "4096", "the most rows of such a segment">,
     Option<"count", "count", "int64_t", "4", "segments that a long batch entry has at least">,
     Option<"packed", "packed", "int64_t", "2048", "rows of a segment of packed sequences">,
+    Option<"whole", "whole", "bool", "false", "one segment for each sequence">,
     Option<"withoutMatrices", "without-matrices", "bool", "false",
            "only scans without K×V states whose other states, if any, add up; others stay as they are">,
     Option<"remarks", "remarks", "bool", "true", "say why a scan is not divided">];

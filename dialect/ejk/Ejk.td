@@ -63,15 +63,20 @@ def Ejk_SegmentsAttr : AttrDef<Ejk_Dialect, "Segments"> {
     so that a long batch entry has `count` segments or more, and none is longer than `most`. Packed
     sequences have one length whatever their rows come to: their `least` is `most`.
 
-    Example: `#ejk.segments<64 to 4096, at_least 4>`
+    A `whole` sequence is one segment: L is T + 1. So one kernel scans segments and sequences.
+
+    Examples: `#ejk.segments<64 to 4096, at_least 4>`, `#ejk.segments<whole>`
 
     Constraints:
-    - C1: `least`, `most` and `count` are from 1 to 2³⁰, and `least` divides `most`.
+    - C1: `least`, `most` and `count` are from 1 to 2³⁰, and `least` divides `most`; or all are 0, for
+      `whole`.
   }];
   let parameters = (ins "int64_t":$least, "int64_t":$most, "int64_t":$count);
-  let assemblyFormat = "`<` $least `to` $most `,` `at_least` $count `>`";
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
+    static SegmentsAttr whole(::mlir::MLIRContext *context) { return get(context, 0, 0, 0); }
+    bool isWhole() const { return getMost() == 0; }
     /// L, where a batch entry has `rows` rows.
     int64_t rowsOf(int64_t rows) const;
     /// The segments of `batch` entries of `rows` rows, or of `sequences` packed ones.

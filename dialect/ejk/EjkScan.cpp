@@ -52,7 +52,7 @@ int64_t ScanOp::countStates(Value first, Value cuSeqlens, SegmentsAttr segments)
     sequences = cast<RankedTensorType>(cuSeqlens.getType()).getDimSize(0);
     sequences -= !ShapedType::isDynamic(sequences);
   }
-  if (!segments)
+  if (!segments || segments.isWhole())
     return sequences;
   if (ShapedType::isDynamic(rows) || ShapedType::isDynamic(sequences))
     return ShapedType::kDynamic;
@@ -120,7 +120,8 @@ static std::string indexed(StringRef what, size_t i) { return (what + " " + Twin
 LogicalResult SegmentsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                                    int64_t least, int64_t most, int64_t count) {
   auto isOutside = [](int64_t number) { return number < 1 || number > kMaxRows; };
-  if (isOutside(least) || isOutside(most) || isOutside(count) || most % least)
+  bool isWhole = least == 0 && most == 0 && count == 0;
+  if (!isWhole && (isOutside(least) || isOutside(most) || isOutside(count) || most % least))
     return emitError() << "segments must have a least number of rows that divides the most, and a "
                           "count, all from 1 to "
                        << kMaxRows << " (C1), but have " << least << ", " << most << " and "
@@ -128,12 +129,37 @@ LogicalResult SegmentsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emit
   return success();
 }
 
+Attribute SegmentsAttr::parse(AsmParser &parser, Type) {
+  if (parser.parseLess())
+    return {};
+  int64_t least = 0, most = 0, count = 0;
+  if (failed(parser.parseOptionalKeyword("whole")) &&
+      (parser.parseInteger(least) || parser.parseKeyword("to") || parser.parseInteger(most) ||
+       parser.parseComma() || parser.parseKeyword("at_least") || parser.parseInteger(count)))
+    return {};
+  if (parser.parseGreater())
+    return {};
+  auto loc = parser.getEncodedSourceLoc(parser.getNameLoc());
+  return getChecked([&] { return emitError(loc); }, parser.getContext(), least, most, count);
+}
+
+void SegmentsAttr::print(AsmPrinter &printer) const {
+  if (isWhole())
+    printer << "<whole>";
+  else
+    printer << "<" << getLeast() << " to " << getMost() << ", at_least " << getCount() << ">";
+}
+
 int64_t SegmentsAttr::rowsOf(int64_t rows) const {
+  if (isWhole())
+    return rows + 1;
   int64_t wanted = getLeast() * llvm::divideCeil(rows, getLeast() * getCount());
   return std::min(getMost(), std::max(getLeast(), wanted));
 }
 
 int64_t SegmentsAttr::countOf(int64_t batch, int64_t rows, int64_t sequences, bool packed) const {
+  if (isWhole())
+    return sequences;
   int64_t each = rowsOf(rows);
   return packed ? rows / each + sequences : batch * int64_t(llvm::divideCeil(rows, each));
 }

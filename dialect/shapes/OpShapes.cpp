@@ -114,7 +114,7 @@ template <typename Scan> void ShapeAnalysis::constrainScan(Scan scan) {
   unsigned n = sequencesNode(node(first, 0), scan.getCuSeqlens());
   for (auto states : {ValueRange(scan.getInitialStates()), ValueRange(scan.getFinalStates())})
     for (Value state : states) {
-      if (scan.getSegments()) {
+      if (scan.getSegments() && !scan.getSegments()->isWhole()) {
         unsigned batch = node(first, 0), rows = node(first, 1);
         Node &count = nodes[find(node(state, 0))];
         count.segments = *scan.getSegments();

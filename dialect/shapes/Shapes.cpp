@@ -64,6 +64,8 @@ DimExpr DimExpr::make(Operator op, DimExpr a, DimExpr b) {
 
 DimExpr DimExpr::rowsOfSegments(SegmentsAttr segments, DimExpr rows) {
   using O = Operator;
+  if (segments.isWhole())
+    return make(O::add, rows, number(1));
   DimExpr least = number(segments.getLeast()), most = number(segments.getMost());
   if (least == most)
     return most;
@@ -75,6 +77,8 @@ DimExpr DimExpr::rowsOfSegments(SegmentsAttr segments, DimExpr rows) {
 DimExpr DimExpr::countSegments(SegmentsAttr segments, DimExpr batch, DimExpr rows,
                                DimExpr sequences, bool packed) {
   using O = Operator;
+  if (segments.isWhole())
+    return packed ? sequences : batch;
   DimExpr each = rowsOfSegments(segments, rows);
   if (packed)
     return make(O::add, make(O::floorDivide, rows, each), sequences);

@@ -13,6 +13,7 @@
 #include "dialect/tile/Branch.h"
 #include "lowering/emit/TileKernel.h"
 #include "lowering/emit/TileMemory.h"
+#include "lowering/kernels/Neighbours.h"
 #include "lowering/layout/MatmulOperands.h"
 #include "lowering/memory/RingLayout.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -98,6 +99,8 @@ private:
     /// Of states that a group of query heads shares: their heads, and whether this block's is the
     /// group's first, which alone stores the state.
     Value heads = {}, isFirst = {};
+    /// Of initial states that may be zeros, which no memory holds: whether these are not.
+    Value areGiven = {};
   };
   struct Parameter {
     Value pointer, heads;
@@ -112,16 +115,15 @@ private:
   Value locateSegment(Value number);
   Value packedOffset(Value index);
   Value packedLength(Value sequence);
-  Value longestFirst(Value place);
+  Value longestFirst(Value place, Value areRanked = {});
   void placeRows(Rows &place, Value tensor);
   void placeShifted(Rows &place, ShiftOp shift);
   void placeSlots(Slots &place, Type type, bool saved);
   void takeParameters(Value sequence);
   Value ownHead(Value ownHeads);
   void describeLaunch();
-  /// Whether rows after the last one may belong to another sequence or segment.
-  bool hasNeighbours() { return cuPointer || program.getSegments(); }
-  bool hasNeighbours(const Rows &place) { return place.begin || hasNeighbours(); }
+  /// Whether TMA might load rows of another sequence or segment, or of those before the first.
+  bool hasNeighbours(const Rows &place) { return place.begin || ejk::hasNeighbours(program); }
 
   // TileProgram.cpp: dispatch over ops, elementwise ops.
   static bool isTile(Value value) { return mlir::isa<mlir::VectorType>(value.getType()); }

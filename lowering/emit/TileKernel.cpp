@@ -150,6 +150,9 @@ void TileEmitter::buildSignature(SizeName sizeName) {
       }
   };
   addSlots(program.getInitialArgs(), initials, initialHeads);
+  if (program.getSegments())
+    for (Value arg : program.getInitialArgs())
+      slots[arg].areGiven = b.isNotNull(slots[arg].pointer);
   addSlots(program.getSavedArgs(), program.getSavedStates());
   if (Value cu = program.getCuSeqlens())
     cuPointer = takePointer(cu);
@@ -253,12 +256,13 @@ Value TileEmitter::packedLength(Value sequence) {
 /// The sequence of rank `place` by length, longest first. Blocks start in order of their index, so
 /// a long sequence that started last would run alone at the end. For few sequences, each lane ranks
 /// two of them by counting. For many or short sequences that does not pay, and the result is
-/// `place`.
-Value TileEmitter::longestFirst(Value place) {
+/// `place`, as where `areRanked` is false.
+Value TileEmitter::longestFirst(Value place, Value areRanked) {
   constexpr int64_t most = 2 * kWarpSize, leastRows = 256;
   Value few = b.less(sequences, most + 1),
         longEnough = b.less(b.mul(sequences, leastRows), b.add(totalSteps, 1));
-  auto branch = b.make<scf::IfOp>(TypeRange(b.getI32Type()), b.both(few, longEnough),
+  auto branch = b.make<scf::IfOp>(TypeRange(b.getI32Type()),
+                                  b.both(b.both(few, longEnough), areRanked),
                                   /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.elseBlock());
@@ -306,13 +310,24 @@ Value TileEmitter::locateSegment(Value number) {
   KernelSegment segment =
       ejk::locateSegment(b, segmentRows, number, totalSteps, sequences,
                          [&](Value index) { return packedOffset(index); });
-  // As a lane's own, so that all addresses are known to be the same in all lanes.
-  Value sequence = cuPointer ? shuffle(segment.sequence, b.i32(0), gpu::ShuffleMode::IDX)
-                             : segment.sequence;
+  Value sequence = segment.sequence;
+  if (cuPointer) {
+    // A segment with more rows than there are is a whole sequence.
+    Value isWhole = b.less(totalSteps, segmentRows);
+    sequence = longestFirst(sequence, isWhole);
+    stateIndex = b.make<arith::SelectOp>(
+        isWhole, b.add(b.mul(b.wide(sequence), heads), b.wide(head)), stateIndex);
+    // As a lane's own, so that all addresses are known to be the same in all lanes.
+    sequence = shuffle(sequence, b.i32(0), gpu::ShuffleMode::IDX);
+  }
   locateSequence(sequence);
   firstPosition = b.min(segment.start, length);
   firstRow = b.add(firstRow, firstPosition);
   length = b.min(b.sub(length, firstPosition), segment.rows);
+  // A register each over the loop, in the place of two.
+  auto inOneRegister = [&](Value rows) { return b.wide(b.narrow(rows)); };
+  length = inOneRegister(length);
+  firstPosition = inOneRegister(firstPosition);
   return sequence;
 }
 

@@ -456,12 +456,28 @@ void TileEmitter::emitLoadSlot(LoadSlotOp op) {
   const Slots &from = slots[op.getSlots()];
   Value base = slotBase(from, op.getIndex());
   if (!isa<VectorType>(op.getResult().getType())) {
-    scalars.map(op.getResult(), b.load(from.element, base));
+    scalars.map(op.getResult(), b.loadIf(from.areGiven, from.element, [&] { return base; }));
     return;
   }
   Type type = op.getResult().getType();
-  tiles[op.getResult()] = loadFrom(type, layoutOf(op.getResult()),
-                                   gridOf(from, op.getOffsets(), type), base, from.element);
+  auto load = [&] {
+    return loadFrom(type, layoutOf(op.getResult()), gridOf(from, op.getOffsets(), type), base,
+                    from.element);
+  };
+  if (!from.areGiven) {
+    tiles[op.getResult()] = load();
+    return;
+  }
+  SmallVector<Type> types(elementsOfThread(type, layoutOf(op.getResult())), from.element);
+  auto branch = b.make<scf::IfOp>(types, from.areGiven, /*withElseRegion=*/true);
+  KernelBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.elseBlock());
+  b.make<scf::YieldOp>(SmallVector<Value>(types.size(), b.zero(from.element)));
+  b.setInsertionPointToStart(branch.thenBlock());
+  Placed tile = load();
+  b.make<scf::YieldOp>(tile.elements);
+  tile.elements = branch.getResults();
+  tiles[op.getResult()] = tile;
 }
 
 void TileEmitter::emitStoreSlot(StoreSlotOp op) {

@@ -291,10 +291,9 @@ void TileEmitter::storeByTma(const Placed &tile, const Rows &to, StoreOp op) {
   auto type = cast<VectorType>(tile.type);
   Value isWhole;
   // The first iteration of a loop may have nothing to store. A tensor of no rows has a map of one
-  // row.
-  if (carrierOf(op).first)
-    isWhole = b.less(wideIndex(op.getFirst()), to.length);
-  if (hasNeighbours()) {
+  // row, and the rows around a segment are another's.
+  bool mayBeOutside = carrierOf(op).first || program.getSegments();
+  if (ejk::hasNeighbours(program)) {
     Value first = wideIndex(op.getFirst()), last = b.add(first, type.getDimSize(0) - 1);
     isWhole = b.both(b.less(b.i64(-1), first), b.less(last, to.length));
     Value always = b.make<arith::ConstantOp>(b.getBoolAttr(true));
@@ -302,6 +301,9 @@ void TileEmitter::storeByTma(const Placed &tile, const Rows &to, StoreOp op) {
   }
   // One bulk group per store, possibly empty, so that groups can be counted.
   byOneLane({}, [&] {
+    if (!isWhole && mayBeOutside) // unsigned, so that no row is negative
+      isWhole = b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, narrowIndex(op.getFirst()),
+                                      b.narrow(to.length));
     b.onlyIf(isWhole, [&] {
       Value row = b.add(to.tmaOrigin.row, narrowIndex(op.getFirst()));
       Copy copy{op.getRows(), op.getFirst(), op.getChannel(), tile};

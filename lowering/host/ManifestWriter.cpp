@@ -42,9 +42,12 @@ static nvgpu::TmaCreateDescriptorOp tensorMapOf(Value operand) {
   return cast ? cast.getInputs().front().getDefiningOp<nvgpu::TmaCreateDescriptorOp>() : nullptr;
 }
 
-/// The argument or allocation that `operand` of a launch reaches; null for a number.
+/// Whether `operand` of a launch is the null pointer, which stands for zeros.
+static bool isNull(Value operand) { return bool(operand.getDefiningOp<LLVM::ZeroOp>()); }
+
+/// The argument or allocation that `operand` of a launch reaches; null for a number or null pointer.
 static Value bufferOf(Value operand) {
-  if (!isa<LLVM::LLVMPointerType>(operand.getType()))
+  if (!isa<LLVM::LLVMPointerType>(operand.getType()) || isNull(operand))
     return {};
   Value buffer;
   if (auto map = tensorMapOf(operand)) {
@@ -367,6 +370,10 @@ private:
       matchPattern(bytes, m_ConstantInt(&shared));
     json::Array args;
     for (Value operand : launch.getKernelOperands()) {
+      if (isNull(operand)) {
+        args.push_back(json::Object{{"i64", 0}});
+        continue;
+      }
       Value buffer = bufferOf(operand);
       BlockArgument strided = buffer ? BlockArgument() : argumentOfStride(operand);
       if (strided && hasSlots(strided)) {

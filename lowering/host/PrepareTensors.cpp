@@ -41,6 +41,19 @@ static linalg::GenericOp createMap(OpBuilder &b, Location loc, RankedTensorType 
                                    });
 }
 
+bool ejk::isNullStart(Operation *op, Value tensor) {
+  auto fill = tensor ? sameMemory(tensor).getDefiningOp<linalg::FillOp>() : linalg::FillOp();
+  if (!fill || !matchPattern(fill.value(), m_PosZeroFloat()))
+    return false;
+  auto isStart = [&](auto scan) {
+    return scan.getSegments() && llvm::is_contained(scan.getInitialStates(), tensor);
+  };
+  if (auto scan = dyn_cast<ScanOp>(op))
+    return isStart(scan);
+  auto program = dyn_cast<tile::ProgramOp>(op);
+  return program && isStart(program);
+}
+
 /// Materialises constants and fills that kernels read from memory, each by a kernel of its own. A
 /// linalg op that only starts from one uses its value directly.
 static void materializeConstants(func::FuncOp function, llvm::DenseMap<Value, Value> &copied) {
@@ -55,7 +68,8 @@ static void materializeConstants(func::FuncOp function, llvm::DenseMap<Value, Va
       continue;
     auto readsMemory = [](OpOperand &use) {
       auto generic = dyn_cast<linalg::GenericOp>(use.getOwner());
-      return !isa<tensor::DimOp>(use.getOwner()) && !(generic && generic.isDpsInit(&use));
+      return !isa<tensor::DimOp>(use.getOwner()) && !(generic && generic.isDpsInit(&use)) &&
+             !isNullStart(use.getOwner(), use.get());
     };
     if (llvm::none_of(op.getResult(0).getUses(), readsMemory))
       continue;

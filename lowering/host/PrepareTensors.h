@@ -13,6 +13,9 @@ constexpr llvm::StringLiteral kStorable = "ranked tensors of f16, bf16, f32, f64
 /// Whether `op` becomes a kernel, or chooses between two results.
 bool isKernel(mlir::Operation *op);
 
+/// Whether `tensor` is zeros that `op`, over segments, starts from. Its kernel takes a null pointer for it.
+bool isNullStart(mlir::Operation *op, mlir::Value tensor);
+
 /// Adds ops that write constants that kernels read, and copies of returned values that no kernel
 /// writes. `copied` maps a copy to its source. Fails with an error if a function returns a type
 /// that cannot be stored.

@@ -1,5 +1,6 @@
 //===- ProgramLaunches.cpp - launches of kernels --------------------------===//
 #include "lowering/host/ProgramLaunches.h"
+#include "lowering/host/PrepareTensors.h"
 #include "lowering/kernels/RowStrides.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -97,6 +98,11 @@ LogicalResult ProgramLaunches::launch(Operation *op, const Kernel &kernel, Value
   SmallVector<Value> args;
   for (const KernelOperand &operand : kernel.operands) {
     using Number = KernelOperand::Number;
+    if (!operand.dim && operand.number == Number::none && isNullStart(op, operand.tensor)) {
+      args.push_back(LLVM::ZeroOp::create(
+          b, loc, LLVM::LLVMPointerType::get(b.getContext(), kGlobalSpace)));
+      continue;
+    }
     FailureOr<Value> value =
         operand.number == Number::rowsOfSegments ? hostRowsOfSegments(op)
         : operand.number == Number::slotStride   ? hostSlotStride(op, operand.tensor)

@@ -139,6 +139,10 @@ public:
     make<mlir::scf::YieldOp>(zero(type));
     return branch.getResult(0);
   }
+  Value isNotNull(Value pointer) {
+    auto null = make<mlir::LLVM::ZeroOp>(pointer.getType());
+    return make<mlir::LLVM::ICmpOp>(mlir::LLVM::ICmpPredicate::ne, pointer, null);
+  }
   /// Emits `body` under the condition `valid`. Null means true.
   void onlyIf(Value valid, llvm::function_ref<void()> body) {
     if (!valid)

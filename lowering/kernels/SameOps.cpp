@@ -1,6 +1,7 @@
 //===- SameOps.cpp - ops that compute the same ----------------------------===//
 #include "lowering/kernels/SameOps.h"
 #include "lowering/kernels/LinalgLoops.h"
+#include "lowering/kernels/Neighbours.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/OperationSupport.h"
 
@@ -16,11 +17,14 @@ static bool repeatTheSame(Operation *a, Operation *b) {
   });
 }
 
-/// The op's attributes, of `segments` only whether they are there: a kernel is told their rows.
+/// The op's attributes, of `segments` only whether they are there, and beside rows of others: a kernel is
+/// told their rows.
 static Attribute attributesForKernels(Operation *op) {
   NamedAttrList attributes(op->getAttrDictionary());
+  auto program = dyn_cast<tile::ProgramOp>(op);
   if (auto segments = attributes.getNamed("segments"))
-    attributes.set(segments->getName(), UnitAttr::get(op->getContext()));
+    attributes.set(segments->getName(),
+                   BoolAttr::get(op->getContext(), program && hasNeighbours(program)));
   return attributes.getDictionary(op->getContext());
 }
 

@@ -8,7 +8,8 @@ KernelSegment ejk::locateSegment(KernelBuilder &b, Value rows, Value number, Val
                                  Value sequences,
                                  llvm::function_ref<Value(Value)> packedOffset) {
   if (!sequences) {
-    Value each = b.narrow(b.div(b.add(totalSteps, b.sub(rows, 1)), rows));
+    // One for sequences without rows, too.
+    Value each = b.max(b.narrow(b.div(b.add(totalSteps, b.sub(rows, 1)), rows)), b.i32(1));
     Value start = b.mul(b.wide(b.rem(number, each)), rows);
     return {b.div(number, each), start, rows};
   }

@@ -1,5 +1,6 @@
 //===- Accesses.cpp - accesses of an op to shared memory --------------------===//
 #include "lowering/memory/Accesses.h"
+#include "lowering/kernels/Neighbours.h"
 #include "lowering/layout/Alignment.h"
 #include "lowering/layout/MatmulOperands.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -39,7 +40,7 @@ SmallVector<Access> ejk::accessesOf(Operation *op) {
           read(store.getTile(), Agent::bulkStores);
         // At the end of a packed sequence or segment, threads store the rows that belong to it.
         auto program = store->getParentOfType<ProgramOp>();
-        if (!store.getBulk() || program.getCuSeqlens() || program.getSegments())
+        if (!store.getBulk() || hasNeighbours(program))
           read(store.getTile());
       })
       .Case([&](DotOp dot) {

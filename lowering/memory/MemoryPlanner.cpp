@@ -1,5 +1,6 @@
 //===- MemoryPlanner.cpp - the pass over a program, and most of its ops ------===//
 #include "lowering/memory/MemoryPlanner.h"
+#include "lowering/kernels/Neighbours.h"
 #include "lowering/layout/Alignment.h"
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/SummedParts.h"
@@ -240,7 +241,7 @@ void MemoryPlanner::visitStore(StoreOp op) {
     if (memory.readNeedsBarrier(tile.range))
       barrier();
     // At the end of a sequence or segment, threads may store the rows that belong to it.
-    if (program.getCuSeqlens() || program.getSegments()) {
+    if (hasNeighbours(program)) {
       loadsSinceBarrier.push_back({Value(), tile.range});
       memory.noteRead(tile.range);
     }

@@ -28,7 +28,7 @@ func::FuncOp ejk::cloneForFewBlocks(func::FuncOp function) {
   llvm::SmallSetVector<Attribute, 2> all;
   for (auto program : function.getBody().getOps<tile::ProgramOp>()) {
     Attribute blocks = blocksOf(b, shapes, program);
-    if (!blocks || program.getSegments())
+    if (!blocks || (program.getSegments() && !program.getSegments()->isWhole()))
       return {};
     all.insert(condition(b, ">=", b.getStringAttr("device.multiprocessors"), blocks));
   }

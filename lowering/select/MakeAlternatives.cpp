@@ -123,6 +123,9 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       // heads need short segments to fill a device, and one copy more is code enough.
       if (inTwoTerms && corrects && failed(makeSplit(inTwoTerms, kSplitSchedule, fine)))
         return signalPassFailure();
+      for (func::FuncOp inChunks : {function, inTwoTerms})
+        if (failed(shareKernels(inChunks)))
+          return signalPassFailure();
       makeDirect(function, kChunkSchedule);
       ++numFunctions;
     }
@@ -231,6 +234,25 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       makeDirect(split, schedule);
     ++numSplit;
     return success();
+  }
+
+  /// Makes segments of `function`'s whole sequences where it was made split: then the kernels of segments
+  /// scan sequences, too.
+  LogicalResult shareKernels(func::FuncOp function) {
+    auto isSplit = [&](func::FuncOp other) {
+      StringRef schedule = scheduleOf(other);
+      return entryOf(other) == entryOf(function) &&
+             other->getAttr(kNeedsAttr) == function->getAttr(kNeedsAttr) &&
+             (schedule == kSplitSchedule || schedule == kFineSplitSchedule);
+    };
+    if (!function || llvm::none_of(getOperation().getOps<func::FuncOp>(), isSplit))
+      return success();
+    OpPassManager pm(func::FuncOp::getOperationName());
+    SplitOverTimeOptions whole;
+    whole.whole = true;
+    whole.remarks = false;
+    pm.addPass(createSplitOverTime(whole));
+    return runPipeline(pm, function);
   }
 
   /// Only one kernel may read a pool's states.
@@ -349,6 +371,12 @@ static ArrayAttr negated(ArrayAttr when) {
   return condition(b, "<", when[1], when[2]);
 }
 
+/// Whether a scan has a segment for each of its sequences.
+static bool scansWholeSequences(func::FuncOp function) {
+  return llvm::any_of(function.getBody().getOps<ScanOp>(),
+                      [](ScanOp scan) { return scan.getSegments() && scan.getSegments()->isWhole(); });
+}
+
 static bool hasPrograms(func::FuncOp function) {
   return function.walk([](tile::ProgramOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
@@ -365,12 +393,15 @@ void ejk::pruneAlternatives(ModuleOp module) {
       continue;
     }
     // By steps after all; a copy that was to be so is one too many, unless it has queries, which
-    // it computes in turn: the function itself, over query heads, is better for many rows.
+    // it computes in turn: the function itself, over query heads, is better for many rows. So is the copy
+    // of one whose sequences were made segments for chunks.
     StringRef entry = function.getName();
     for (auto other : llvm::to_vector(module.getOps<func::FuncOp>())) {
       if (other == function || entryOf(other) != entry || scheduleOf(other) != kStepSchedule)
         continue;
       if (scansWithQueries(other).empty()) {
+        if (scansWholeSequences(function))
+          function.getBody().takeBody(other.getBody());
         other.erase();
         continue;
       }

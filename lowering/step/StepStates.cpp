@@ -83,10 +83,14 @@ Tile StepEmitter::loadState(unsigned i) {
   }
   ReadStatesOp read = pooled ? pooled.starts[i] : ReadStatesOp();
   Type stored = read ? tensorType(read.getPool()).getElementType() : b.getF32Type();
+  // Zeros that no memory holds are for segments.
+  Value areGiven = read                 ? pools.hasStart
+                   : scan.getSegments() ? b.isNotNull(initialPointers[i])
+                                        : Value();
   Value start = read ? slotOffset(type, read.getPool(), pools.start) : stateOffset(type, stateIndex);
   forEachPart(type, layout, start, read && read.getValueMajor(), [&](const StatePart &part) {
     Type partType = KernelBuilder::withCount(stored, part.slots.size());
-    Value loaded = b.loadIf(read ? b.both(pools.hasStart, part.valid) : part.valid, partType,
+    Value loaded = b.loadIf(b.both(areGiven, part.valid), partType,
                             [&] { return b.at(initialPointers[i], stored, part.offset); });
     for (auto [slot, element] : llvm::zip(part.slots, b.unpack(loaded)))
       tile[slot] = stored.isF32() ? element

@@ -84,6 +84,8 @@ private:
   std::pair<Value, Value> combine(const Totals &totals, Value initial, RankedTensorType type);
   /// The same of corrected state `number`.
   std::pair<Value, Value> combineCorrected(unsigned number, Value totals);
+  /// Zeros as what whole sequences start from, of a state of type `type`.
+  Value zeros(RankedTensorType type);
   /// The sum over a sequence's segments, in scan order.
   Value addUp(Value sums, Value initial, RankedTensorType type);
   /// Of sums over the channels of `final`, which `sums` add up to: each segment's are summed first,
@@ -348,6 +350,22 @@ std::pair<Value, Value> TimeSplitter::combineCorrected(unsigned number, Value to
   return {combined.getStarts(), combined.getFinalState()};
 }
 
+Value TimeSplitter::zeros(RankedTensorType type) {
+  Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
+  SmallVector<Value> sizes;
+  if (type.isDynamicDim(0)) {
+    sizes.push_back(tensor::DimOp::create(b, loc, cu ? cu : first, 0));
+    if (cu)
+      sizes.back() = arith::SubIOp::create(b, loc, sizes.back(),
+                                           arith::ConstantIndexOp::create(b, loc, 1));
+  }
+  if (type.isDynamicDim(1))
+    sizes.push_back(tensor::DimOp::create(b, loc, first, 2));
+  Value empty = tensor::EmptyOp::create(b, loc, type, sizes);
+  Value zero = arith::ConstantOp::create(b, loc, b.getFloatAttr(type.getElementType(), 0));
+  return linalg::FillOp::create(b, loc, zero, empty).getResult(0);
+}
+
 Value TimeSplitter::addUp(Value sums, Value initial, RankedTensorType type) {
   ScanOp added = scanSegments(b, scan, views, views.bySegment(sums, false), {}, type, initial);
   OpBuilder step = OpBuilder::atBlockEnd(&added.getStep());
@@ -381,7 +399,7 @@ void TimeSplitter::addUpNumbers(Value sums, Value final) {
 ScanOp TimeSplitter::scanFromStarts(ArrayRef<Value> starts) {
   SmallVector<Type> types, parameterTypes(scan.getParameterArgs().getTypes());
   for (Type type : scan.getFinalStates().getTypes())
-    types.push_back(views.perSegment(cast<RankedTensorType>(type)));
+    types.push_back(segments.isWhole() ? type : views.perSegment(cast<RankedTensorType>(type)));
   auto made = ScanOp::create(b, loc, scan.getOutputs().getTypes(), types, scan.getSequences(),
                              scan.getParameters(), parameterTypes, starts, scan.getCuSeqlens(),
                              scan.getReverse(), scan.getSaveEvery().value_or(0),
@@ -394,17 +412,19 @@ ScanOp TimeSplitter::scanFromStarts(ArrayRef<Value> starts) {
 DividedScan TimeSplitter::apply() {
   using Kind = SplitState::Kind;
   SmallVector<Totals> totals(states.size());
-  if (llvm::any_of(states, [](const SplitState &s) { return s.needsTotals(); }))
+  bool isWhole = segments.isWhole();
+  if (!isWhole && llvm::any_of(states, [](const SplitState &s) { return s.needsTotals(); }))
     totals = scanFromZero();
   SmallVector<Value> starts;
   SmallVector<DividedState> divided;
   for (auto [i, state] : llvm::enumerate(states)) {
     DividedState &own = divided.emplace_back(state.known);
     own.initial = scan.getInitialState(i);
-    if (state.kind == Kind::linear)
-      std::tie(own.starts, own.final) =
-          combine(totals[i], own.initial,
-                  cast<RankedTensorType>(scan.getFinalStates()[i].getType()));
+    auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
+    if (isWhole && state.kind != Kind::known)
+      own.starts = own.initial || !state.needsTotals() ? own.initial : zeros(type);
+    else if (state.kind == Kind::linear)
+      std::tie(own.starts, own.final) = combine(totals[i], own.initial, type);
     else if (state.kind == Kind::corrected)
       std::tie(own.starts, own.final) = combineCorrected(i, totals[i].state);
     starts.push_back(own.starts);
@@ -412,6 +432,11 @@ DividedScan TimeSplitter::apply() {
   ScanOp made = scanFromStarts(starts);
   for (auto [i, state] : llvm::enumerate(states)) {
     Value final = scan.getFinalStates()[i];
+    if (isWhole && state.kind != Kind::known) {
+      divided[i].final = made.getFinalStates()[i];
+      final.replaceAllUsesWith(divided[i].final);
+      continue;
+    }
     if (state.kind == Kind::accumulated && !divided[i].initial)
       addUpNumbers(made.getFinalStates()[i], final);
     if (final.use_empty())
@@ -438,6 +463,8 @@ struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
   /// How `scan` is divided: saved states are those of a segment's own rows. Null where a segment
   /// would have more than `kMaxRows`.
   SegmentsAttr segmentsOf(ScanOp scan) {
+    if (whole)
+      return SegmentsAttr::whole(&getContext());
     int64_t every = scan.getSaveEvery().value_or(1);
     bool isPacked = bool(scan.getCuSeqlens());
     int64_t unit = isPacked ? every : std::lcm(int64_t(least), every);
@@ -460,8 +487,10 @@ struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
     getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
     SmallVector<DividedScan> divided;
     for (ScanOp scan : scans) {
-      // One without states has nothing to combine.
-      if (scan.getSegments() || (withoutMatrices ? llvm::any_of(scan.getStateArgs(), isMatrix)
+      // One without states has nothing to combine. Whole sequences are for chunks, of K×V states.
+      bool hasMatrices = llvm::any_of(scan.getStateArgs(), isMatrix);
+      if (scan.getSegments() || (withoutMatrices ? hasMatrices
+                                 : whole         ? !hasMatrices
                                                  : scan.getNumStates() == 0))
         continue;
       if (!scan.getQueries().empty()) {
@@ -480,7 +509,7 @@ struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
         continue;
       }
       int64_t rows = cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1);
-      if (!ShapedType::isDynamic(rows) && rows <= segments.rowsOf(rows))
+      if (!whole && !ShapedType::isDynamic(rows) && rows <= segments.rowsOf(rows))
         continue;
       TimeSplitter splitter(scan, segments, divided, remarks);
       if (failed(splitter.analyze()) || (withoutMatrices && !splitter.areApart())) {

@@ -478,6 +478,18 @@ func.func private @least() attributes {test.segments = #ejk.segments<4 to 6, at_
 
 // -----
 
+// C1 of the attribute: zeros stand for whole sequences, and only together.
+// expected-error@+1 {{all from 1 to 1073741824 (C1), but have 0, 0 and 2}}
+func.func private @zeros() attributes {test.segments = #ejk.segments<0 to 0, at_least 2>}
+
+// -----
+
+// A whole sequence has no count.
+// expected-error@+1 {{expected '>'}}
+func.func private @whole() attributes {test.segments = #ejk.segments<whole, at_least 2>}
+
+// -----
+
 // C1 of the attribute: least · count would overflow.
 // expected-error@+1 {{all from 1 to 1073741824 (C1), but have 4, 4 and 9223372036854775807}}
 func.func private @count() attributes {test.segments = #ejk.segments<4 to 4, at_least 9223372036854775807>}

@@ -16,7 +16,7 @@
 // RUN: ejk-launch %t.ejk --info | FileCheck %s --check-prefix=INFO
 // INFO-LABEL: entry rotary
 // INFO:         schedule chunk
-// INFO:         kernel rotary_blocks0
+// INFO:         kernel rotary_{{.*}}blocks
 // INFO:         schedule step
 // INFO-NEXT:    kernel rotary_step_scan0_one
 // INFO-NEXT:    kernel rotary_step_scan0

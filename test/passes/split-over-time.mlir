@@ -3,6 +3,9 @@
 // RUN: ejk-opt %s --ejk-split-over-time='least=4 most=8 count=2 packed=4' --ejk-interpret
 // RUN: ejk-opt %s --ejk-split-over-time='least=4 most=8 count=2 packed=4' --canonicalize --cse --ejk-interpret
 // RUN: ejk-opt %s --ejk-split-over-time='least=1 most=3 count=9 packed=1' --ejk-interpret
+// RUN: ejk-opt %s --ejk-split-over-time=whole | FileCheck %s --check-prefix=WHOLE
+// RUN: ejk-opt %s --ejk-split-over-time=whole --ejk-interpret
+// RUN: ejk-opt %s --ejk-split-over-time=whole --canonicalize --cse --ejk-interpret
 
 // Each segment from zero, with the sums of its gates; the states that segments start from, one
 // row of the state a head; the segments from there. The final state is the second scan's.
@@ -23,6 +26,14 @@
 // CHECK:           = %[[FROM]] : tensor<?x?x4x3xf32>
 // CHECK:           ejk.read
 // CHECK:         return %[[O]], %[[FINAL]]
+// Whole sequences start from what they are given, and nothing is combined.
+// WHOLE-LABEL: func.func @gated(
+// WHOLE-SAME:    %[[H0:[a-z0-9]+]]: tensor<?x?x4x3xf32>)
+// WHOLE-NOT:     ejk.scan
+// WHOLE:         %[[O:.*]], %[[HT:.*]] = ejk.scan segments<whole>
+// WHOLE:           states(%{{.*}} = %[[H0]] :
+// WHOLE-NOT:     ejk.scan
+// WHOLE:         return %[[O]], %[[HT]]
 func.func @gated(%q: tensor<?x?x?x4xf32> {ejk.shape = ["B", "T", "H", "4"]},
                  %k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x3xf32>,
                  %g: tensor<?x?x?x4xf32> {ejk.shape = ["B", "T", "H", "4"]}, %h0: tensor<?x?x4x3xf32>)
