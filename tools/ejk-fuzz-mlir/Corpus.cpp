@@ -71,6 +71,7 @@ static constexpr const char *kCommon[] = {
     "ejk-lower-to-cpu",
     "ejk-expand-solves",
     "ejk-split-over-time",
+    "ejk-split-over-time{whole=true}",
     "ejk-separate-kernels",
     "gpu.module(ejk-legalize-kernel-math)",
     "gpu.module(ejk-hold-bf16-as-bits)",
