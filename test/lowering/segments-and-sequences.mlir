@@ -24,9 +24,10 @@
 // CHECK:         kernel steps_scan0_one: if T = 1
 
 // They compute what the interpreter does: ragged ends, several batch entries, rows too few for a chunk,
-// empty and long sequences beside each other.
+// empty and long sequences beside each other, and long ones, of which the longest is first.
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=delta --arch=sm_90a --device=cuda --random B=2,T=133,Hk=1,Hv=2 --vjp --check | FileCheck %s --check-prefix=RAN
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=packed --arch=sm_90a --device=cuda --random T=200,H=1,N=5 --check | FileCheck %s --check-prefix=RAN
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=packed --arch=sm_90a --device=cuda --random T=900,H=2,N=3 --seed=2 --check | FileCheck %s --check-prefix=RAN
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=backwards --arch=sm_90a --device=cuda --random B=2,T=77,H=1 --vjp --check | FileCheck %s --check-prefix=RAN
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=steps --device=cuda --random B=2,T=1,H=1 --check | FileCheck %s --check-prefix=RAN
 // RAN-NOT: FAIL

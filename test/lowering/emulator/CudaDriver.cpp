@@ -86,8 +86,10 @@ static int runLaunch(const Launch &launch) {
   try {
     Block block(launch, allocations, seed ? unsigned(atoi(seed)) : 0,
                 counts ? &statistics : nullptr);
-    for (unsigned number = 0; number < launch.blocks; ++number)
-      block.run(number);
+    // A device runs them in any order. Where one writes another's rows, the last one decides.
+    bool backwards = getenv("EJK_EMULATOR_BACKWARDS") != nullptr;
+    for (unsigned i = 0; i < launch.blocks; ++i)
+      block.run(backwards ? launch.blocks - 1 - i : i);
   } catch (Fault &fault) {
     lastFault = launch.kernel->name + ": " + fault.what();
     return launchFailed;
