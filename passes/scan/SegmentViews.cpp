@@ -135,3 +135,24 @@ Value SegmentViews::offsets() {
       });
   return madeOffsets = made.getResult(0);
 }
+
+Value SegmentViews::zeros(RankedTensorType type) {
+  Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
+  SmallVector<Value> sizes;
+  if (type.isDynamicDim(0)) {
+    sizes.push_back(tensor::DimOp::create(b, loc, cu ? cu : first, 0));
+    if (cu)
+      sizes.back() = arith::SubIOp::create(b, loc, sizes.back(),
+                                           arith::ConstantIndexOp::create(b, loc, 1));
+  }
+  if (type.isDynamicDim(1))
+    sizes.push_back(tensor::DimOp::create(b, loc, first, 2));
+  Value empty = tensor::EmptyOp::create(b, loc, type, sizes);
+  Value zero = arith::ConstantOp::create(b, loc, b.getFloatAttr(type.getElementType(), 0));
+  return linalg::FillOp::create(b, loc, zero, empty).getResult(0);
+}
+
+ScanOp SegmentViews::scanSegments(ValueRange sequences, Type output, Type type, Value initial) {
+  return ScanOp::create(b, loc, output ? TypeRange(output) : TypeRange(), type, sequences,
+                        ValueRange(), TypeRange(), initial, offsets(), bool(scan.getReverse()));
+}

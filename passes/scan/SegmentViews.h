@@ -23,6 +23,11 @@ public:
   mlir::RankedTensorType mergedKeysType(mlir::RankedTensorType type);
   /// The type of `type`, states of sequences, for those of segments.
   mlir::RankedTensorType perSegment(mlir::RankedTensorType type);
+  /// Zeros as what whole sequences start from, states of type `type`.
+  mlir::Value zeros(mlir::RankedTensorType type);
+  /// The scan without a step, over `sequences` of segments: one state, of type `type`.
+  ScanOp scanSegments(mlir::ValueRange sequences, mlir::Type output, mlir::Type type,
+                      mlir::Value initial);
   /// Of packed sequences: cu_seqlens in segments. Null of a batch.
   mlir::Value offsets();
 

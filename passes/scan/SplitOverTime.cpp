@@ -84,8 +84,6 @@ private:
   std::pair<Value, Value> combine(const Totals &totals, Value initial, RankedTensorType type);
   /// The same of corrected state `number`.
   std::pair<Value, Value> combineCorrected(unsigned number, Value totals);
-  /// Zeros as what whole sequences start from, of a state of type `type`.
-  Value zeros(RankedTensorType type);
   /// The sum over a sequence's segments, in scan order.
   Value addUp(Value sums, Value initial, RankedTensorType type);
   /// Of sums over the channels of `final`, which `sums` add up to: each segment's are summed first,
@@ -289,14 +287,6 @@ SmallVector<TimeSplitter::Totals> TimeSplitter::scanFromZero() {
   return totals;
 }
 
-/// `scan` without a step, over `sequences` of segments: one state, of type `type`.
-static ScanOp scanSegments(OpBuilder &b, ScanOp scan, SegmentViews &views, ValueRange sequences,
-                           Type output, Type type, Value initial) {
-  return ScanOp::create(b, scan.getLoc(), output ? TypeRange(output) : TypeRange(), type, sequences,
-                        ValueRange(), TypeRange(), initial, views.offsets(),
-                        bool(scan.getReverse()));
-}
-
 std::pair<Value, Value> TimeSplitter::combine(const Totals &totals, Value initial,
                                               RankedTensorType type) {
   bool isMatrix = type.getRank() == 4;
@@ -308,7 +298,7 @@ std::pair<Value, Value> TimeSplitter::combine(const Totals &totals, Value initia
     initial = views.mergeKeys(initial);
   auto flat = isMatrix ? views.mergedKeysType(type) : type;
   ScanOp combined =
-      scanSegments(b, scan, views, sequences, sequences.front().getType(), flat, initial);
+      views.scanSegments(sequences, sequences.front().getType(), flat, initial);
   OpBuilder step = OpBuilder::atBlockEnd(&combined.getStep());
   Value state = combined.getStateArgs().front(), total;
   ValueRange args = combined.getSequenceArgs();
@@ -350,24 +340,8 @@ std::pair<Value, Value> TimeSplitter::combineCorrected(unsigned number, Value to
   return {combined.getStarts(), combined.getFinalState()};
 }
 
-Value TimeSplitter::zeros(RankedTensorType type) {
-  Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
-  SmallVector<Value> sizes;
-  if (type.isDynamicDim(0)) {
-    sizes.push_back(tensor::DimOp::create(b, loc, cu ? cu : first, 0));
-    if (cu)
-      sizes.back() = arith::SubIOp::create(b, loc, sizes.back(),
-                                           arith::ConstantIndexOp::create(b, loc, 1));
-  }
-  if (type.isDynamicDim(1))
-    sizes.push_back(tensor::DimOp::create(b, loc, first, 2));
-  Value empty = tensor::EmptyOp::create(b, loc, type, sizes);
-  Value zero = arith::ConstantOp::create(b, loc, b.getFloatAttr(type.getElementType(), 0));
-  return linalg::FillOp::create(b, loc, zero, empty).getResult(0);
-}
-
 Value TimeSplitter::addUp(Value sums, Value initial, RankedTensorType type) {
-  ScanOp added = scanSegments(b, scan, views, views.bySegment(sums, false), {}, type, initial);
+  ScanOp added = views.scanSegments(views.bySegment(sums, false), {}, type, initial);
   OpBuilder step = OpBuilder::atBlockEnd(&added.getStep());
   Value next = arith::AddFOp::create(step, loc, added.getStateArgs().front(),
                                      added.getSequenceArgs().front());
@@ -422,7 +396,7 @@ DividedScan TimeSplitter::apply() {
     own.initial = scan.getInitialState(i);
     auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
     if (isWhole && state.kind != Kind::known)
-      own.starts = own.initial || !state.needsTotals() ? own.initial : zeros(type);
+      own.starts = own.initial || !state.needsTotals() ? own.initial : views.zeros(type);
     else if (state.kind == Kind::linear)
       std::tie(own.starts, own.final) = combine(totals[i], own.initial, type);
     else if (state.kind == Kind::corrected)
