@@ -82,7 +82,7 @@ std::vector<Segment> ejk::reference::segmentsOf(ArrayRef<Span> spans, SegmentsAt
   // Those that no sequence has are empty.
   result.resize(segments.countOf(spans.size(), steps, spans.size(), packed));
   for (auto [n, span] : llvm::enumerate(spans)) {
-    int64_t slot = packed ? span.begin / rows + n : n * llvm::divideCeil(std::max<int64_t>(steps, 1), rows);
+    int64_t slot = packed ? span.begin / rows + n : n * llvm::divideCeil(steps, rows);
     for (int64_t begin = span.begin; begin < span.end; begin += rows)
       result[slot++] = {int64_t(n), begin, std::min(begin + rows, span.end)};
   }

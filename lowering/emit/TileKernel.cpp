@@ -324,10 +324,11 @@ Value TileEmitter::locateSegment(Value number) {
   firstPosition = b.min(segment.start, length);
   firstRow = b.add(firstRow, firstPosition);
   length = b.min(b.sub(length, firstPosition), segment.rows);
-  // A register each over the loop, in the place of two.
-  auto inOneRegister = [&](Value rows) { return b.wide(b.narrow(rows)); };
-  length = inOneRegister(length);
-  firstPosition = inOneRegister(firstPosition);
+  // A tensor with a map has fewer than 2^31 rows: one register for each over the loop, not two.
+  if (!maps.empty()) {
+    length = b.wide(b.narrow(length));
+    firstPosition = b.wide(b.narrow(firstPosition));
+  }
   return sequence;
 }
 

@@ -6,9 +6,9 @@
 
 namespace ejk {
 
-/// Whether the rows after the last ones of `program`'s last chunk may be another sequence's or segment's.
-/// A segment of whole chunks ends with one, and the last segment of a batch entry with that: TMA neither
-/// loads nor stores rows beyond it.
+/// Whether a chunk of `program` may hold rows of the next sequence or segment. Segments of whole chunks
+/// end where a chunk ends. The last segment of a batch entry may end within one, but TMA neither loads nor
+/// stores rows past the entry.
 inline bool hasNeighbours(tile::ProgramOp program) {
   if (program.getCuSeqlens())
     return true;

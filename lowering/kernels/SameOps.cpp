@@ -17,8 +17,8 @@ static bool repeatTheSame(Operation *a, Operation *b) {
   });
 }
 
-/// The op's attributes, of `segments` only whether they are there, and beside rows of others: a kernel is
-/// told their rows.
+/// The op's attributes. A kernel is told the rows of its segments, so that of `segments` only this counts:
+/// whether there are any, and whether a chunk may hold rows of a neighbour.
 static Attribute attributesForKernels(Operation *op) {
   NamedAttrList attributes(op->getAttrDictionary());
   auto program = dyn_cast<tile::ProgramOp>(op);
