@@ -307,9 +307,15 @@ def SplitOverTime : Pass<"ejk-split-over-time"> {
     Where steps correct a state, a number cannot say what a segment makes of its start S: it makes
     M S + X, with a K×K matrix M, the segment's transition. Another scan makes M: the same step from
     the identity, with K value channels, in which nothing is added that does not depend on the state.
-    `ejk.combine_segments` combines, in f32. No transition is left out. Keys and gates are then read
+    `ejk.combine_segments` combines, in f32. Keys and gates are then read
     three times. A scan that gets what an earlier one has read as rows, as those of a derivative do,
     goes through the same states, and takes the starts of that one.
+
+    With `forget`, where a gate is known to have a bound, but may be as low as that, rows are left out that
+    gates forget. A scan makes the transition of each segment's last `trailing` rows alone, and its norm
+    is measured on the device. Where that is below 2^-25, what is before these rows adds less than half of an
+    f32's last bit to the segment's end: totals are made of these rows, and no transition is. A NaN before them is
+    forgotten, too.
 
     With `whole`, each sequence is one segment, which starts from its initial state, or zeros. Nothing is
     combined, and no result changes. Why: a kernel of such a scan is the kernel of the segments.
@@ -350,6 +356,10 @@ def SplitOverTime : Pass<"ejk-split-over-time"> {
     Option<"count", "count", "int64_t", "4", "segments that a long batch entry has at least">,
     Option<"packed", "packed", "int64_t", "2048", "rows of a segment of packed sequences">,
     Option<"whole", "whole", "bool", "false", "one segment for each sequence">,
+    Option<"forget", "forget", "double", "0",
+           "leave out rows and transitions of corrected states that gates forget, where a gate has a bound "
+           "that is not above this; 0 for none">,
+    Option<"trailing", "trailing", "int64_t", "128", "a segment's last rows, for `forget`">,
     Option<"withoutMatrices", "without-matrices", "bool", "false",
            "only scans without K×V states whose other states, if any, add up; others stay as they are">,
     Option<"remarks", "remarks", "bool", "true", "say why a scan is not divided">];

@@ -42,6 +42,12 @@ constexpr int64_t kMaxChannels = 512;
 /// The most rows between saved states, or of a segment, so that no product of two such overflows.
 constexpr int64_t kMaxRows = int64_t(1) << 30;
 
+/// How many of a segment's last rows a scan takes; all for 0. With `remembered`, only where that is below 1.
+struct TrailingRows {
+  int64_t count = 0;
+  mlir::Value remembered = {};
+};
+
 /// The operands and attributes of any of the recurrences, absent ones null, so
 /// that verifier, interpreter and rewrites treat the short forms alike.
 struct Recurrence {

@@ -138,7 +138,7 @@ struct DropUnused : OpRewritePattern<ScanOp> {
         ScanOp::create(rewriter, op.getLoc(), outputTypes, stateTypes, sequences, parameters,
                        parameterTypes, initials, op.getCuSeqlens(), op.getReverse(),
                        saves.empty() && savedStates.empty() ? 0 : *op.getSaveEvery(), savedStates,
-                       saveTypes, op.getSegmentsAttr(), queries);
+                       saveTypes, op.getSegmentsAttr(), queries, op.getTrailingRows());
     scan->setDiscardableAttrs(op->getDiscardableAttrDictionary());
 
     rewriter.setInsertionPoint(yield);

@@ -65,7 +65,7 @@ void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes, T
                    ValueRange sequences, ValueRange parameters, TypeRange parameterStepTypes,
                    ArrayRef<Value> initialStates, Value cuSeqlens, bool reverse, int64_t saveEvery,
                    ValueRange savedStates, TypeRange saveTypes, SegmentsAttr segments,
-                   ValueRange queries) {
+                   ValueRange queries, TrailingRows trailing) {
   assert(initialStates.size() == stateTypes.size() && "one initial state or null per state");
   SmallVector<Value> initials;
   SmallVector<bool> hasInitial;
@@ -79,12 +79,14 @@ void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes, T
   state.addOperands(parameters);
   state.addOperands(initials);
   state.addOperands(savedStates);
-  if (cuSeqlens)
-    state.addOperands(cuSeqlens);
+  for (Value optional : {cuSeqlens, trailing.remembered})
+    if (optional)
+      state.addOperands(optional);
   auto &properties = state.getOrAddProperties<Properties>();
   llvm::copy(ArrayRef<int32_t>{int32_t(sequences.size()), int32_t(queries.size()),
                                int32_t(parameters.size()), int32_t(initials.size()),
-                               int32_t(savedStates.size()), cuSeqlens ? 1 : 0},
+                               int32_t(savedStates.size()), cuSeqlens ? 1 : 0,
+                               trailing.remembered ? 1 : 0},
              properties.operandSegmentSizes.begin());
   llvm::copy(ArrayRef<int32_t>{int32_t(outputTypes.size()), int32_t(stateTypes.size()),
                                int32_t(saveTypes.size())},
@@ -95,6 +97,8 @@ void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes, T
   if (saveEvery)
     properties.save_every = b.getI64IntegerAttr(saveEvery);
   properties.segments = segments;
+  if (trailing.count)
+    properties.trailing = b.getI64IntegerAttr(trailing.count);
   state.addTypes(outputTypes);
   state.addTypes(stateTypes);
   state.addTypes(saveTypes);
@@ -240,6 +244,21 @@ LogicalResult ScanOp::verify() {
     shapes.bind("segments",
                 countStates(getSequences().front(), getCuSeqlens(), getSegmentsAttr()),
                 "'segments'");
+
+  if (auto rows = getTrailing()) {
+    if (int64_t(*rows) < 1 || int64_t(*rows) > kMaxRows)
+      return emitOpError() << "'trailing' must be from 1 to " << kMaxRows << " (C14), but is " << *rows;
+    if (!getSegments() || !getOutputs().empty() || !getQueries().empty() || !getSavedStates().empty() ||
+        !getSaves().empty())
+      return emitOpError("'trailing' needs 'segments', and no outputs, queries, saved states or saves "
+                         "(C14)");
+  }
+  if (Value remembered = getRemembered()) {
+    if (!getTrailing())
+      return emitOpError("'where' needs 'trailing' (C14)");
+    if (failed(shapes.check(remembered, "remembered", {"segments", "H"}, "C14")))
+      return failure();
+  }
 
   if (getFinalStates().size() != getNumStates() ||
       llvm::count(getHasInitial(), true) != int64_t(getInitialStates().size()))

@@ -54,6 +54,10 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     - of packed sequences it is ⌊cu_seqlens[n]/L⌋ + n + c, of ⌊T/L⌋ + N. A segment that no
       sequence has is empty: its final state is its initial state.
 
+    With `trailing` n, a scan of segments for its final states alone leaves rows out: only the last n rows of a
+    segment, in the direction of the scan, are scanned. With `where`, so it is for the segments s and heads h of
+    which `remembered[s,h]` is below 1, and all rows of the others are scanned.
+
     - A *sequence* is [B,T,H'] (a scalar per step) or [B,T,H',C] (a vector). Its
       head count H' divides H, that of the first sequence; head h reads h / (H/H').
     - A *query* is [B,T,Hq] or [B,T,Hq,C], with Hq = G·H heads. The G query heads h·G to
@@ -133,12 +137,15 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
       Beside them no saved states are read.
     - C13: beside queries, what depends on a query, on `ejk.head_index` or on `ejk.num_heads` is no
       K×V value and no carried state.
+    - C14: `trailing` is from 1 to 2³⁰. Beside it are `segments`, and no outputs, queries, saved states or
+      saves. `where` stands after it, and is [segments,H], f32.
   }];
   let arguments = (ins
     Variadic<Ejk_Tensor>:$sequences, Variadic<Ejk_Tensor>:$queries, Variadic<Ejk_Tensor>:$parameters,
     Variadic<Ejk_TensorF32>:$initial_states, Variadic<Ejk_Tensor>:$saved_states,
-    Optional<Ejk_Offsets>:$cu_seqlens, DenseBoolArrayAttr:$has_initial, UnitAttr:$reverse,
-    OptionalAttr<I64Attr>:$save_every, OptionalAttr<Ejk_SegmentsAttr>:$segments);
+    Optional<Ejk_Offsets>:$cu_seqlens, Optional<Ejk_TensorF32>:$remembered,
+    DenseBoolArrayAttr:$has_initial, UnitAttr:$reverse, OptionalAttr<I64Attr>:$save_every,
+    OptionalAttr<Ejk_SegmentsAttr>:$segments, OptionalAttr<I64Attr>:$trailing);
   let results = (outs Variadic<Ejk_Tensor>:$outputs, Variadic<Ejk_TensorF32>:$final_states,
                  Variadic<Ejk_Tensor>:$saves);
   let regions = (region SizedRegion<1>:$body);
@@ -157,7 +164,7 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
       "::mlir::Value":$cuSeqlens, "bool":$reverse,
       CArg<"int64_t", "0">:$saveEvery, CArg<"::mlir::ValueRange", "{}">:$savedStates,
       CArg<"::mlir::TypeRange", "{}">:$saveTypes, CArg<"SegmentsAttr", "{}">:$segments,
-      CArg<"::mlir::ValueRange", "{}">:$queries)>
+      CArg<"::mlir::ValueRange", "{}">:$queries, CArg<"TrailingRows", "{}">:$trailing)>
   ];
   let extraClassDeclaration = [{
     /// The type a step sees of a tensor whose first `prefix` dimensions are
@@ -170,6 +177,7 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
                                SegmentsAttr segments);
 
     ::mlir::Block &getStep() { return getBody().front(); }
+    TrailingRows getTrailingRows() { return {getTrailing().value_or(0), getRemembered()}; }
     unsigned getNumStates() { return getHasInitial().size(); }
     ::mlir::ValueRange getSequenceArgs();
     ::mlir::ValueRange getQueryArgs();

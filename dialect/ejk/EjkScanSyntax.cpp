@@ -77,6 +77,18 @@ ParseResult ScanOp::parse(OpAsmParser &p, OperationState &state) {
       (p.parseLParen() || p.parseOperand(cuSeqlens) || p.parseColonType(cuType) || p.parseRParen()))
     return failure();
 
+  OpAsmParser::UnresolvedOperand remembered;
+  Type rememberedType;
+  if (int64_t rows; succeeded(p.parseOptionalKeyword("trailing"))) {
+    if (p.parseInteger(rows))
+      return failure();
+    properties.trailing = b.getI64IntegerAttr(rows);
+    if (succeeded(p.parseOptionalKeyword("where")) &&
+        (p.parseLParen() || p.parseOperand(remembered) || p.parseColonType(rememberedType) ||
+         p.parseRParen()))
+      return failure();
+  }
+
   SmallVector<ScanEntry> sequences, queries, parameters, saved, states;
   SmallVector<Type> outputTypes, saveTypes;
   if (parseEntries(p, "sequences", 3, sequences) || parseEntries(p, "queries", 3, queries) ||
@@ -110,12 +122,13 @@ ParseResult ScanOp::parse(OpAsmParser &p, OperationState &state) {
     state.addTypes(entry.type);
   }
   state.addTypes(saveTypes);
-  if (cuType && p.resolveOperand(cuSeqlens, cuType, state.operands))
+  if ((cuType && p.resolveOperand(cuSeqlens, cuType, state.operands)) ||
+      (rememberedType && p.resolveOperand(remembered, rememberedType, state.operands)))
     return failure();
   properties.has_initial = b.getDenseBoolArrayAttr(hasInitial);
   llvm::copy(ArrayRef<int32_t>{int32_t(sequences.size()), int32_t(queries.size()),
                                int32_t(parameters.size()), numInitials, int32_t(saved.size()),
-                               cuType ? 1 : 0},
+                               cuType ? 1 : 0, rememberedType ? 1 : 0},
              properties.operandSegmentSizes.begin());
   llvm::copy(ArrayRef<int32_t>{int32_t(outputTypes.size()), int32_t(states.size()),
                                int32_t(saveTypes.size())},
@@ -134,6 +147,10 @@ void ScanOp::print(OpAsmPrinter &p) {
   }
   if (Value cu = getCuSeqlens())
     p << " cu_seqlens(" << cu << " : " << cu.getType() << ")";
+  if (auto rows = getTrailing())
+    p << " trailing " << *rows;
+  if (Value remembered = getRemembered())
+    p << " where(" << remembered << " : " << remembered.getType() << ")";
   auto printList = [&](StringRef keyword, ValueRange args, auto printSource) {
     if (args.empty())
       return;
@@ -169,7 +186,7 @@ void ScanOp::print(OpAsmPrinter &p) {
     p << " saves(" << getSaves().getTypes() << ")";
   p.printOptionalAttrDictWithKeyword(
       (*this)->getAttrs(), {getHasInitialAttrName(), getReverseAttrName(), getSaveEveryAttrName(),
-                            getSegmentsAttrName(), "operandSegmentSizes", "resultSegmentSizes"});
+                            getSegmentsAttrName(), getTrailingAttrName(), "operandSegmentSizes", "resultSegmentSizes"});
   p << " ";
   p.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }

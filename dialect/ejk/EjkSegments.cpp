@@ -16,6 +16,11 @@ LogicalResult CombineSegmentsOp::verify() {
     return emitOpError() << "the totals must be [S,H,K,V] and the transitions [S,H,K,K], with "
                             "static K and V (C1), but they are "
                          << getTotals().getType() << " and " << getTransitions().getType();
+  if (Value remembered = getRemembered()) {
+    ArrayRef<int64_t> sizes = shapeOf(remembered);
+    if (sizes.size() != 2 || !agree(sizes[0], totals[0]) || !agree(sizes[1], totals[1]))
+      return emitOpError() << "'remembered' must be [S,H] (C3), but is " << remembered.getType();
+  }
   auto check = [&](Value states, StringRef name, bool bySegment) -> LogicalResult {
     ArrayRef<int64_t> shape = shapeOf(states);
     if (shape.size() == 4 && (!bySegment || agree(shape[0], totals[0])) &&

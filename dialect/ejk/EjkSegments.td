@@ -20,6 +20,9 @@ def Ejk_CombineSegmentsOp : Ejk_BaseOp<"combine_segments", [Pure, AttrSizedOpera
     final state = S
     ```
 
+    With `where`, a segment and head of which `remembered` is below 1 keeps nothing of its start: then
+    S = totals[j], and the transition is not read.
+
     All is computed in f32. A batch of N sequences has S/N segments for each; packed sequence n has
     those from `offsets[n]` to `offsets[n+1]`. Nothing of `like`, a sequence, matters but its first
     size, N of a batch.
@@ -35,13 +38,16 @@ def Ejk_CombineSegmentsOp : Ejk_BaseOp<"combine_segments", [Pure, AttrSizedOpera
     Constraints:
     - C1: totals are [S,H,K,V] and transitions [S,H,K,K], with static K and V.
     - C2: starts have the totals' sizes. The final state is [N,H,K,V], and so is the initial one.
+    - C3: `remembered` is [S,H].
   }];
   let arguments = (ins Ejk_TensorF32:$totals, Ejk_TensorF32:$transitions,
-                       Optional<Ejk_TensorF32>:$initial, Optional<Ejk_Offsets>:$offsets,
+                       Optional<Ejk_TensorF32>:$remembered, Optional<Ejk_TensorF32>:$initial,
+                       Optional<Ejk_Offsets>:$offsets,
                        Ejk_Tensor:$like, UnitAttr:$reverse);
   let results = (outs Ejk_TensorF32:$starts, Ejk_TensorF32:$final_state);
   let assemblyFormat = [{
-    (`reverse` $reverse^)? $totals `by` $transitions (`from` $initial^ `:` type($initial))?
+    (`reverse` $reverse^)? $totals `by` $transitions
+    (`where` `(` $remembered^ `:` type($remembered) `)`)? (`from` $initial^ `:` type($initial))?
     (`offsets` $offsets^ `:` type($offsets))? `like` $like attr-dict `:` type($totals) `,`
     type($transitions) `,` type($like) `->` type($starts) `,` type($final_state)
   }];

@@ -3,7 +3,9 @@
 #include "dialect/ejk/Ejk.h"
 #include "dialect/ejk/Names.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
@@ -19,6 +21,20 @@ static Value sourceOf(Value value) {
   return value;
 }
 
+/// What `gate` is before it is kept within bounds.
+static Value withinBounds(Value gate) {
+  while (true) {
+    gate = sourceOf(gate);
+    Operation *op = gate.getDefiningOp();
+    if (!isa_and_nonnull<math::ClampFOp, arith::MaximumFOp, arith::MinimumFOp>(op))
+      return gate;
+    auto isConstant = [](Value bound) { return matchPattern(sourceOf(bound), m_Constant()); };
+    if (!llvm::all_of(op->getOperands().drop_front(), isConstant))
+      return gate;
+    gate = op->getOperand(0);
+  }
+}
+
 namespace {
 /// The roles of a scan's rows and parameters in its step.
 class StepRoles {
@@ -27,7 +43,7 @@ public:
 
   Role find() {
     for (DecayOp decay : scan.getStep().getOps<DecayOp>())
-      if (isArgument(decay.getGate()))
+      if (isArgument(withinBounds(decay.getGate())))
         return Role::logDecay;
     findReads();
     Role role = Role::none;

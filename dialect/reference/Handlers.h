@@ -68,6 +68,12 @@ struct Span {
 /// Without segments it is the whole sequence.
 struct Segment {
   int64_t sequence, begin, end;
+
+  /// Its last `rows` rows in the direction of a scan; all where it has fewer.
+  Segment trailing(int64_t rows, bool reverse) const {
+    rows = std::min(rows, end - begin);
+    return reverse ? Segment{sequence, begin, begin + rows} : Segment{sequence, end - rows, end};
+  }
 };
 /// The segments that a scan or a block program runs over, in the order of their states.
 std::vector<Segment> segmentsOf(llvm::ArrayRef<Span> spans, SegmentsAttr segments, int64_t steps,

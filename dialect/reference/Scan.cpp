@@ -31,6 +31,7 @@ struct ScanInputs {
   std::vector<Span> spans;
   /// What each state belongs to.
   std::vector<Segment> segments;
+  const Tensor *remembered = nullptr;
 };
 } // namespace
 
@@ -58,7 +59,9 @@ static FailureOr<ScanInputs> readInputs(ScanOp op, Operands operands) {
       return failure();
     in.Hq = sizes.size("Hq");
   }
-  const Tensor *cu = op.getCuSeqlens() ? operands.back() : nullptr;
+  in.remembered = op.getRemembered() ? operands.back() : nullptr;
+  const Tensor *cu =
+      op.getCuSeqlens() ? operands.drop_back(in.remembered ? 1 : 0).back() : nullptr;
   if (cu)
     sizes.bind("N", int64_t(cu->size()) - 1, "'cu_seqlens'");
   else
@@ -70,6 +73,8 @@ static FailureOr<ScanInputs> readInputs(ScanOp op, Operands operands) {
   in.N = in.spans.size();
   in.segments = segmentsOf(in.spans, op.getSegmentsAttr(), in.T, cu);
   sizes.bind("segments", in.segments.size(), op.getSegments() ? "'segments'" : "N");
+  if (in.remembered && failed(sizes.check(*in.remembered, "remembered", {"segments", "H"})))
+    return failure();
 
   for (size_t i = 0; i < numParameters; ++i) {
     const Tensor *tensor = operands[numSequences + numQueries + i];
@@ -159,7 +164,9 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
 
   Progress progress(options, size_t(in.B) * in.T * in.H);
   parallelFor(in.segments.size() * in.H, options, [&](size_t job) {
-    const Segment &segment = in.segments[job / in.H];
+    Segment segment = in.segments[job / in.H];
+    if (op.getTrailing() && (!in.remembered || in.remembered->floats[job] < 1))
+      segment = segment.trailing(*op.getTrailing(), op.getReverse());
     int64_t n = segment.sequence, h = job % in.H;
     Span span = in.spans[n];
     Frame frame = program.makeFrame();

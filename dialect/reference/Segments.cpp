@@ -8,7 +8,8 @@ using namespace ejk::reference;
 LogicalResult ejk::reference::interpretCombineSegments(CombineSegmentsOp op, Operands operands,
                                                        Results &results, const Options &options) {
   const Tensor &totals = *operands[0], &transitions = *operands[1], &like = *operands.back();
-  const Tensor *initial = op.getInitial() ? operands[2] : nullptr;
+  const Tensor *remembered = op.getRemembered() ? operands[2] : nullptr;
+  const Tensor *initial = op.getInitial() ? operands[2 + (remembered ? 1 : 0)] : nullptr;
   const Tensor *offsets = op.getOffsets() ? operands[operands.size() - 2] : nullptr;
   int64_t segments = totals.shape[0], heads = totals.shape[1], K = totals.shape[2],
           V = totals.shape[3];
@@ -18,6 +19,8 @@ LogicalResult ejk::reference::interpretCombineSegments(CombineSegmentsOp op, Ope
     return refuse("there must be a transition for each segment and head");
   if (sequences < 0 || (!offsets && (sequences ? segments % sequences : segments)))
     return refuse("each sequence of a batch must have as many segments as the others");
+  if (remembered && (remembered->shape[0] != segments || remembered->shape[1] != heads))
+    return refuse("'remembered' must have a number for each segment and head");
   if (initial && (initial->shape[0] != sequences || initial->shape[1] != heads))
     return refuse("there must be an initial state for each sequence and head");
   if (offsets)
@@ -45,6 +48,10 @@ LogicalResult ejk::reference::interpretCombineSegments(CombineSegmentsOp op, Ope
       const double *matrix = transitions.floats.data() + place * K * K;
       std::vector<double> next(totals.floats.begin() + place * K * V,
                                totals.floats.begin() + (place + 1) * K * V);
+      if (remembered && remembered->floats[place] < 1) {
+        state = std::move(next);
+        continue;
+      }
       for (int64_t row = 0; row < K; ++row)
         for (int64_t column = 0; column < V; ++column) {
           double sum = 0;

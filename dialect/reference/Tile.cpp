@@ -42,6 +42,7 @@ private:
   int64_t B = 0, T = 0, H = 0;
   std::vector<Span> spans;
   std::vector<Segment> segments;
+  const Tensor *remembered = nullptr;
 };
 } // namespace
 
@@ -58,7 +59,9 @@ LogicalResult TileRun::checkSequences() {
       return failure();
   }
   B = sizes.size("B"), T = sizes.size("T"), H = sizes.size("H");
-  const Tensor *cu = op.getCuSeqlens() ? operands.back() : nullptr;
+  remembered = op.getRemembered() ? operands.back() : nullptr;
+  const Tensor *cu =
+      op.getCuSeqlens() ? operands.drop_back(remembered ? 1 : 0).back() : nullptr;
   FailureOr<std::vector<Span>> found = sequenceSpans(op, cu, B, T);
   if (failed(found))
     return failure();
@@ -66,7 +69,7 @@ LogicalResult TileRun::checkSequences() {
   sizes.bind("N", spans.size(), cu ? "'cu_seqlens'" : "the batch");
   segments = segmentsOf(spans, op.getSegmentsAttr(), T, cu);
   sizes.bind("segments", segments.size(), op.getSegments() ? "'segments'" : "N");
-  return success();
+  return remembered ? sizes.check(*remembered, "remembered", {"segments", "H"}) : success();
 }
 
 LogicalResult TileRun::checkOthers() {
@@ -152,7 +155,9 @@ void TileRun::placeParameter(TileFrame &frame, const TileProgram &program, unsig
 }
 
 void TileRun::place(TileFrame &frame, const TileProgram &program, int64_t number, int64_t h) {
-  const Segment &segment = segments[number];
+  Segment segment = segments[number];
+  if (op.getTrailing() && (!remembered || remembered->floats[number * H + h] < 1))
+    segment = segment.trailing(*op.getTrailing(), op.getTrailingReverse());
   int64_t n = segment.sequence;
   const Span &span = spans[n];
   unsigned argument = 0;

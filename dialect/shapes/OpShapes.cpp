@@ -125,6 +125,9 @@ template <typename Scan> void ShapeAnalysis::constrainScan(Scan scan) {
       }
       unify(node(first, 2), node(state, 1));
     }
+  if (Value remembered = scan.getRemembered())
+    for (unsigned dim = 0; dim < 2; ++dim)
+      unify(node(scan.getFinalStates().front(), dim), node(remembered, dim));
   for (auto [i, parameter] : llvm::enumerate(scan.getParameters()))
     if (parameterPrefix(scan, i) == 2)
       unify(n, node(parameter, 0));
@@ -302,6 +305,9 @@ void ShapeAnalysis::constrain(Operation *op) {
           node(combine.getFinalState(), 0));
     for (unsigned dim = 0; dim < 2; ++dim)
       unify(node(combine.getTotals(), dim), node(combine.getTransitions(), dim));
+    if (combine.getRemembered())
+      for (unsigned dim = 0; dim < 2; ++dim)
+        unify(node(combine.getTotals(), dim), node(combine.getRemembered(), dim));
     for (unsigned dim = 1; dim < 4; ++dim)
       unify(node(combine.getTotals(), dim), node(combine.getFinalState(), dim));
     return;

@@ -127,6 +127,9 @@ def Tile_ProgramOp : Tile_Op<"program", [
     and the program may be that recurrence or a part of its derivative. Then rounding errors of
     matmul operands do not average out where channels are few (`ejk-split-operands`).
 
+    With `trailing` n, the region's rows are a segment's last n ones, or its first n ones with
+    `trailing reverse`; with `where`, so it is for the segments and heads of which `remembered` is below 1.
+
     Example:
 
     ```mlir
@@ -149,12 +152,15 @@ def Tile_ProgramOp : Tile_Op<"program", [
       is a multiple of `chunk`, and is 2³⁰ at most.
     - C4: `save_every` divides the least rows of `segments`.
     - C5: no op of the region has a tensor or a memref as a result.
+    - C6: `trailing` is from 1 to 2³⁰. Beside it are `segments`, and no saved states or saves. `where` stands
+      after it, and is [segments,H].
   }];
   let arguments = (ins
     Variadic<Tile_Tensor>:$sequences, Variadic<Tile_Tensor>:$parameters,
     Variadic<Tile_TensorF32>:$initial_states, Variadic<Tile_Tensor>:$saved_states,
-    Optional<Tile_Offsets>:$cu_seqlens, I64Attr:$chunk, OptionalAttr<I64Attr>:$save_every,
-    OptionalAttr<Tile_Segments>:$segments, I64Attr:$slices, UnitAttr:$corrects);
+    Optional<Tile_Offsets>:$cu_seqlens, Optional<Tile_TensorF32>:$remembered, I64Attr:$chunk,
+    OptionalAttr<I64Attr>:$save_every, OptionalAttr<Tile_Segments>:$segments, I64Attr:$slices,
+    UnitAttr:$corrects, OptionalAttr<I64Attr>:$trailing, UnitAttr:$trailing_reverse);
   let results = (outs Variadic<Tile_Tensor>:$outputs, Variadic<Tile_TensorF32>:$final_states,
                  Variadic<Tile_Tensor>:$saves);
   let regions = (region SizedRegion<1>:$body);
@@ -166,6 +172,8 @@ def Tile_ProgramOp : Tile_Op<"program", [
     (`initial` `(` $initial_states^ `:` type($initial_states) `)`)?
     (`saved` `(` $saved_states^ `:` type($saved_states) `)`)?
     (`cu_seqlens` `(` $cu_seqlens^ `:` type($cu_seqlens) `)`)?
+    (`trailing` (`reverse` $trailing_reverse^)? $trailing^)?
+    (`where` `(` $remembered^ `:` type($remembered) `)`)?
     (`outputs` `(` type($outputs)^ `)`)?
     (`finals` `(` type($final_states)^ `)`)?
     (`saves` `(` type($saves)^ `)`)?

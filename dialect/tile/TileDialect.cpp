@@ -104,6 +104,10 @@ LogicalResult ProgramOp::verifyRegions() {
     return emitOpError() << "'save_every' must divide the least rows of 'segments' (C4), but they "
                             "are "
                          << *getSaveEvery() << " and " << getSegments()->getLeast();
+  if (getTrailing() ? !getSegments() || saves || int64_t(*getTrailing()) < 1 || int64_t(*getTrailing()) > kMaxRows
+                    : getTrailingReverse() || getRemembered())
+    return emitOpError() << "'trailing' must be from 1 to " << kMaxRows
+                         << ", beside 'segments' and no saved states or saves; 'where' and 'reverse' need it (C6)";
   size_t firstParameter = getSequences().size(), numParameters = getParameters().size();
   Block &block = getBlock();
   if (block.getNumArguments() < firstParameter + numParameters)

@@ -49,7 +49,9 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
   if (split || options.schedule == Schedule::chunk)
     pm.addNestedPass<func::FuncOp>(createSeparateStates());
   if (split) {
-    pm.addPass(createSplitOverTime());
+    SplitOverTimeOptions segments;
+    segments.forget = cost::kForgettingGate;
+    pm.addPass(createSplitOverTime(segments));
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
   }

@@ -390,6 +390,7 @@ private:
   /// The first row that exists and the end of those that do, by shift.
   llvm::DenseMap<int64_t, std::pair<Value, Value>> shiftedRows;
   Value cuPointer, totalSteps, heads, sequences;        // i64; the last where packed
+  Value rememberedPointer;                              // null where rows are left out of all segments or none
   Value segmentRows;                                    // i64; null without segments
   Value head, slice;                                    // i32
   Value sequenceIndex, stateIndex, firstRow, length;    // i64; of a segment where there are any

@@ -61,8 +61,9 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   }
   addTensors(initials, false);
   addTensors(program.getSavedStates(), true);
-  if (Value cu = program.getCuSeqlens())
-    addTensors(cu, true);
+  for (Value optional : {program.getCuSeqlens(), program.getRemembered()})
+    if (optional)
+      addTensors(optional, true);
   addTensors(results, false);
   unsigned numPointers = signature.numTensors();
 
@@ -156,6 +157,8 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   addSlots(program.getSavedArgs(), program.getSavedStates());
   if (Value cu = program.getCuSeqlens())
     cuPointer = takePointer(cu);
+  if (Value remembered = program.getRemembered())
+    rememberedPointer = takePointer(remembered);
   for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs()))
     if (Value pointer = takePointer(tensor))
       rows[arg] = {pointer, heads};
@@ -324,6 +327,16 @@ Value TileEmitter::locateSegment(Value number) {
   firstPosition = b.min(segment.start, length);
   firstRow = b.add(firstRow, firstPosition);
   length = b.min(b.sub(length, firstPosition), segment.rows);
+  if (auto count = program.getTrailing()) {
+    Value kept = keptRows(b, *count, length, rememberedPointer, stateIndex, [&](Value flag) {
+      return shuffle(flag, b.i32(0), gpu::ShuffleMode::IDX);
+    });
+    if (!program.getTrailingReverse()) {
+      firstPosition = b.sub(b.add(firstPosition, length), kept);
+      firstRow = b.sub(b.add(firstRow, length), kept);
+    }
+    length = kept;
+  }
   // A tensor with a map has fewer than 2^31 rows: one register for each over the loop, not two.
   if (!maps.empty()) {
     length = b.wide(b.narrow(length));

@@ -46,7 +46,8 @@ bool ejk::isNullStart(Operation *op, Value tensor) {
   if (!fill || !matchPattern(fill.value(), m_PosZeroFloat()))
     return false;
   auto isStart = [&](auto scan) {
-    return scan.getSegments() && llvm::is_contained(scan.getInitialStates(), tensor);
+    return scan.getSegments() && (llvm::is_contained(scan.getInitialStates(), tensor) ||
+                                  scan.getRemembered() == tensor);
   };
   if (auto scan = dyn_cast<ScanOp>(op))
     return isStart(scan);

@@ -5,7 +5,7 @@
 // the transition, one after another. Each lane has the same places of every row, so that it loads
 // the state's rows for those into registers once a segment, and adds up its part of each column;
 // the lanes' parts are summed by shuffles. The rows of a transition do not depend on the state, so
-// the loads of several are outstanding at once.
+// the loads of several are outstanding at once. A segment that keeps nothing of its start has no product.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/kernels/CombineSegmentsKernel.h"
@@ -83,6 +83,8 @@ void CombineEmitter::describe() {
   kernel.operands = {{op.getTotals()}, {op.getTransitions()}, {op.getStarts()},
                      {op.getFinalState()}, {op.getTotals(), 0}, {op.getTotals(), 1},
                      {op.getFinalState(), 0}};
+  if (op.getRemembered())
+    kernel.operands.push_back({op.getRemembered()});
   if (op.getInitial())
     kernel.operands.push_back({op.getInitial()});
   if (op.getOffsets())
@@ -237,7 +239,26 @@ Kernel CombineEmitter::emit() {
     Value place = b.add(b.mul(segment, heads), head);
     b.make<gpu::BarrierOp>();
     storeTo(op.getStarts(), place, current);
-    multiply(place, current, next);
+    if (!op.getRemembered()) {
+      multiply(place, current, next);
+      return SmallVector<Value>{next, current};
+    }
+    Value number = b.load(f32(), b.at(arg(op.getRemembered()), f32(), b.wide(place)));
+    Value forgets =
+        b.make<arith::CmpFOp>(arith::CmpFPredicate::OLT, number, b.f32(1));
+    auto branch = b.make<scf::IfOp>(TypeRange(), forgets, /*withElseRegion=*/true);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(branch.thenBlock());
+      forEachElement([&](Value row, Value column, Value element) {
+        Value total = b.loadIf(onlyColumns(column), f32(), [&] {
+          return elementOf(op.getTotals(), place, row, column);
+        });
+        b.store(total, shared(b.add(next, element)));
+      });
+      b.setInsertionPointToStart(branch.elseBlock());
+      multiply(place, current, next);
+    }
     return SmallVector<Value>{next, current};
   });
   b.make<gpu::BarrierOp>();

@@ -40,3 +40,16 @@ KernelSegment ejk::locateSegment(KernelBuilder &b, Value rows, Value number, Val
   Value place = b.max(b.sub(own, firstSegment(sequence)), b.i64(0));
   return {sequence, b.mul(place, rows), rows};
 }
+
+Value ejk::keptRows(KernelBuilder &b, int64_t count, Value length, Value remembered, Value state,
+                    llvm::function_ref<Value(Value)> uniform) {
+  Value kept = b.min(b.i64(count), length);
+  if (!remembered)
+    return kept;
+  Value number = b.loadIf(b.isNotNull(remembered), b.getF32Type(),
+                          [&] { return b.at(remembered, b.getF32Type(), state); });
+  Value leavesOut = b.make<arith::CmpFOp>(arith::CmpFPredicate::OLT, number, b.f32(1));
+  if (uniform)
+    leavesOut = b.equal(uniform(b.make<arith::ExtUIOp>(b.getI32Type(), leavesOut)), 1);
+  return b.make<arith::SelectOp>(leavesOut, kept, length);
+}

@@ -17,6 +17,13 @@ struct KernelSegment {
 KernelSegment locateSegment(KernelBuilder &b, mlir::Value rows, mlir::Value number,
                             mlir::Value totalSteps, mlir::Value sequences = {},
                             llvm::function_ref<mlir::Value(mlir::Value)> packedOffset = {});
+
+/// How many of a segment's `length` rows are scanned: `count` where the number of its state `state` at
+/// `remembered`, f32, is below 1, or where that is null; else all. `uniform` makes a flag (i32) that all lanes
+/// have the compiler's to know as such.
+mlir::Value keptRows(KernelBuilder &b, int64_t count, mlir::Value length, mlir::Value remembered,
+                     mlir::Value state,
+                     llvm::function_ref<mlir::Value(mlir::Value)> uniform = {});
 } // namespace ejk
 
 #endif // EJK_LOWERING_KERNELS_SEGMENTS_H

@@ -113,10 +113,14 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       bool corrects = llvm::any_of(function.getBody().getOps<ScanOp>(), correctsState);
       if (corrects)
         coarse.most = cost::kMostRowsOfCorrectedSegment;
+      coarse.forget = fine.forget = cost::kForgettingGate;
       fine.most = cost::kMostRowsOfFineSegment;
       fine.count = cost::kFineSegments;
       fine.packed = cost::kRowsOfFinePackedSegment;
+      SplitOverTimeOptions middle = coarse;
+      middle.count = cost::kMiddleSegments;
       if (failed(makeSplit(function, kFineSplitSchedule, fine)) ||
+          (corrects && failed(makeSplit(function, kFineSplitSchedule, middle))) ||
           failed(makeSplit(function, kSplitSchedule, coarse)))
         return signalPassFailure();
       // A copy for few heads has any number of rows where the recurrence corrects its state. Few

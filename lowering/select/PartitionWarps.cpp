@@ -247,8 +247,9 @@ private:
     auto program = ProgramOp::create(
         b, loc, whole.getOutputs().getTypes(), whole.getFinalStates().getTypes(),
         whole.getSaves().getTypes(), whole.getSequences(), whole.getParameters(),
-        whole.getInitialStates(), whole.getSavedStates(), whole.getCuSeqlens(), whole.getChunk(),
-        whole.getSaveEveryAttr(), whole.getSegmentsAttr(), whole.getSlices(), whole.getCorrects());
+        whole.getInitialStates(), whole.getSavedStates(), whole.getCuSeqlens(),
+        whole.getRemembered(), whole.getChunk(), whole.getSaveEveryAttr(), whole.getSegmentsAttr(),
+        whole.getSlices(), whole.getCorrects(), whole.getTrailingAttr(), whole.getTrailingReverse());
     program->setDiscardableAttrs(state->getDiscardableAttrDictionary());
     Block &block = program.getBody().emplaceBlock();
     for (Type type : program.argumentTypes(whole.getParameterArgs().getTypes()))

@@ -38,7 +38,7 @@ static std::optional<unsigned> savedState(ScanOp scan) {
 /// The state of `own` that is, step by step, state `number` of `derived`.
 std::optional<unsigned> SaveStates::findState(ScanOp derived, unsigned number, ScanOp own) const {
   if (derived.getReverse() != own.getReverse() || derived.getSegments() != own.getSegments() ||
-      !own.getSaves().empty() || !own.getSavedStates().empty() ||
+      !own.getSaves().empty() || !own.getSavedStates().empty() || own.getTrailing() ||
       !isSameTensor(derived.getCuSeqlens(), own.getCuSeqlens()) ||
       !isSameTensor(derived.getSequences().front(), own.getSequences().front()))
     return std::nullopt;

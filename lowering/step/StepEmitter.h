@@ -171,7 +171,7 @@ private:
   };
   llvm::SmallVector<LastRows> lastRows;
   llvm::SmallVector<Value> initialPointers, finalPointers, savedPointers, savePointers;
-  Value cuPointer;
+  Value cuPointer, rememberedPointer;
   /// The states that are kept in pools, and the sequence's slots.
   PooledScan pooled;
   PoolArguments pools;

@@ -83,8 +83,9 @@ void StepEmitter::buildSignature(SizeName sizeName) {
       signature.addTensor(startOf(i) ? startOf(i).getPool() : initial, false);
   for (Value v : scan.getSavedStates())
     signature.addTensor(v, true);
-  if (Value cu = scan.getCuSeqlens())
-    signature.addTensor(cu, true);
+  for (Value optional : {scan.getCuSeqlens(), scan.getRemembered()})
+    if (optional)
+      signature.addTensor(optional, true);
   pools.addTensors(signature);
   for (Value v : scan.getOutputs())
     signature.addTensor(v, false);
@@ -142,6 +143,8 @@ void StepEmitter::buildSignature(SizeName sizeName) {
     savedPointers.push_back(take());
   if (scan.getCuSeqlens())
     cuPointer = take();
+  if (scan.getRemembered())
+    rememberedPointer = take();
   pools.takeTensors(take);
   for (unsigned i = 0, e = scan.getOutputs().size(); i < e; ++i)
     outputs.push_back({take()});
@@ -242,6 +245,14 @@ void StepEmitter::locate() {
     firstPosition = b.min(segment.start, length);
     firstRow = b.add(firstRow, firstPosition);
     length = b.min(b.sub(length, firstPosition), segment.rows);
+  }
+  if (auto count = scan.getTrailing()) {
+    Value kept = keptRows(b, *count, length, rememberedPointer, stateIndex);
+    if (!scan.getReverse()) {
+      firstPosition = b.sub(b.add(firstPosition, length), kept);
+      firstRow = b.sub(b.add(firstRow, length), kept);
+    }
+    length = kept;
   }
 
   // The head to read in each operand, and the address of its part.

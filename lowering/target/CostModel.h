@@ -127,6 +127,15 @@ constexpr int64_t kCorrectedSegmentPasses = 3;
 /// a fourth of that, so that shorter segments fill a device better with few heads: 8 heads of 32768
 /// rows have 128 segments.
 constexpr int64_t kMostRowsOfCorrectedSegment = 2048;
+/// Such segments that a sequence has at least where a device takes all of them at once, but not kFineSegments:
+/// of 9 to 16 heads.
+constexpr int64_t kMiddleSegments = 8;
+
+/// What a gate may be at least, in nats a step, where a step's function or a bound that is given says that
+/// it may be this strong: then rows and transitions of segments are left out where gates forget them
+/// (`ejk-split-over-time{forget}`). Models bound gates by -5. Of a weaker bound all rows would mostly stay,
+/// and the transitions of the last ones would be made for nothing.
+constexpr double kForgettingGate = -2;
 
 //===----------------------------------------------------------------------===//
 // The length of a chunk

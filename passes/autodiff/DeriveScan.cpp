@@ -467,5 +467,7 @@ private:
 } // namespace
 
 FailureOr<ScanGradients> ejk::deriveScan(OpBuilder &b, ScanOp scan, const ScanRequest &request) {
+  if (scan.getTrailing())
+    return scan.emitError("leaves out rows; derive before --ejk-split-over-time"), failure();
   return ScanAdjoint(b, scan, request).run();
 }

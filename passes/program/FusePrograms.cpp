@@ -89,7 +89,7 @@ public:
   bool isPossible() {
     ProgramOp a = first.program, b = second.program;
     if (a.getChunk() != b.getChunk() || a.getCuSeqlens() != b.getCuSeqlens() ||
-        a.getSegments() != b.getSegments() ||
+        a.getSegments() != b.getSegments() || a.getTrailing() || b.getTrailing() ||
         a.getSequences().front() != b.getSequences().front() || !b.getSaves().empty())
       return false;
     auto isFirst = [&](Value tensor) { return tensor.getDefiningOp() == a; };
@@ -191,8 +191,9 @@ private:
                           ArrayRef<Type> parameterTypes, ValueRange saved) {
     auto program = ProgramOp::create(
         b, like.getLoc(), outputs, finals, like.getSaves().getTypes(),
-        sequences, parameters, like.getInitialStates(), saved, like.getCuSeqlens(), like.getChunk(),
-        like.getSaveEveryAttr(), like.getSegmentsAttr(), like.getSlices(), like.getCorrects());
+        sequences, parameters, like.getInitialStates(), saved, like.getCuSeqlens(),
+        like.getRemembered(), like.getChunk(), like.getSaveEveryAttr(), like.getSegmentsAttr(),
+        like.getSlices(), like.getCorrects(), like.getTrailingAttr(), like.getTrailingReverse());
     Block &block = program.getBody().emplaceBlock();
     for (Type type : program.argumentTypes(parameterTypes))
       block.addArgument(type, like.getLoc());

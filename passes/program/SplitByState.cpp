@@ -165,8 +165,9 @@ private:
                    ValueRange initials, ValueRange saved, IntegerAttr saveEvery, int64_t slices) {
     auto made = ProgramOp::create(b, program.getLoc(), outputs, finals, saves, sequences,
                                   program.getParameters(), initials, saved, program.getCuSeqlens(),
-                                  program.getChunk(), saveEvery, program.getSegmentsAttr(), slices,
-                                  program.getCorrects());
+                                  program.getRemembered(), program.getChunk(), saveEvery,
+                                  program.getSegmentsAttr(), slices, program.getCorrects(),
+                                  program.getTrailingAttr(), program.getTrailingReverse());
     Block &block = made.getBody().emplaceBlock();
     for (Type type : made.argumentTypes(program.getParameterArgs().getTypes()))
       block.addArgument(type, program.getLoc());

@@ -7,7 +7,7 @@ using namespace ejk;
 
 ScanBuilder::ScanBuilder(OpBuilder &outer, ScanOp model, bool turned, Value first)
     : b(outer.getContext()), outer(outer), model(model), turned(turned),
-      segments(model.getSegmentsAttr()) {
+      segments(model.getSegmentsAttr()), trailing(model.getTrailingRows()) {
   block = &region.emplaceBlock();
   b.setInsertionPointToStart(block);
   addSequence(first ? first : model.getSequences().front());
@@ -111,7 +111,7 @@ ScanOp ScanBuilder::finish() {
   scan = ScanOp::create(outer, model.getLoc(), outputTypes, stateTypes, sequences, parameters,
                         parameterTypes, initials, model.getCuSeqlens(),
                         bool(model.getReverse()) != turned, saveEvery, savedStates, saveTypes,
-                        segments);
+                        segments, /*queries=*/{}, trailing);
   scan.getBody().takeBody(region);
   return scan;
 }

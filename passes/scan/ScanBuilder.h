@@ -19,6 +19,8 @@ public:
 
   /// Divides the sequences into segments, where the model does not; before any state is added.
   void divide(SegmentsAttr into) { segments = into; }
+  /// Leaves rows of the segments out.
+  void leaveOut(TrailingRows kept) { trailing = kept; }
   mlir::Value addSequence(mlir::Value tensor);
   /// The tensor whose rows are `arg` in the step; null if `arg` is no sequence.
   mlir::Value sequenceOf(mlir::Value arg);
@@ -53,6 +55,7 @@ private:
   ScanOp model, scan;
   bool turned;
   SegmentsAttr segments;
+  TrailingRows trailing;
   mlir::Region region;
   mlir::Block *block;
   llvm::SmallVector<mlir::Value> sequences, parameters, savedStates, initials, outputs, saves;

@@ -194,7 +194,7 @@ bool ejk::isReadOfState(Value value) {
 void ejk::cutScans(Operation *root, llvm::function_ref<SmallVector<ScanOp>(ScanOp)> cut) {
   SmallVector<ScanOp> worklist;
   root->walk([&](ScanOp scan) {
-    if (!hasBranches(scan) && scan.getQueries().empty())
+    if (!hasBranches(scan) && scan.getQueries().empty() && !scan.getTrailing())
       worklist.push_back(scan);
   });
   // The last scan is at the front, and pop_back takes the first one.

@@ -3,8 +3,10 @@
 #include "dialect/ejk/AlternativeAttributes.h"
 #include "dialect/ejk/Searches.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "passes/FloatBounds.h"
 #include "passes/scan/SideReads.h"
 #include "llvm/ADT/DenseSet.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace ejk;
@@ -37,6 +39,15 @@ bool ejk::isInTwoTerms(Operation *op) {
   if (!function)
     function = op->getParentOfType<FunctionOpInterface>();
   return function && function->hasAttr(kTwoTermsAttr);
+}
+
+bool ejk::mayForget(ScanOp scan, double gate) {
+  FloatBounds bounds;
+  return gate < 0 && correctsState(scan) &&
+         llvm::any_of(scan.getStep().getOps<DecayOp>(), [&](DecayOp decay) {
+           double least = bounds.of(decay.getGate()).least;
+           return std::isfinite(least) && least <= gate;
+         });
 }
 
 bool ejk::correctsState(ScanOp scan) {

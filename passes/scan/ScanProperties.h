@@ -52,6 +52,9 @@ bool isInTwoTerms(mlir::Operation *op);
 /// Whether what a step adds depends on what it reads, as in a delta rule, or was computed so by
 /// another scan (`outer_add … corrects`).
 bool correctsState(ScanOp scan);
+/// Whether `scan` corrects its state, and a gate of its state has a known bound that is `gate`, below 0, or
+/// lower: then what is before some rows may be forgotten.
+bool mayForget(ScanOp scan, double gate);
 /// The functions with such scans. Others of their scans may compute parts of the same derivative.
 class Correcting {
 public:

@@ -73,17 +73,11 @@ Operation *SegmentTransitions::findObstacle(llvm::function_ref<bool(Value)> isSt
   return obstacle;
 }
 
-Value SegmentTransitions::makeIdentities(OpBuilder &b, Value totals) {
+Value SegmentTransitions::makeIdentities(OpBuilder &b, SegmentViews &views) {
   Location loc = scan.getLoc();
-  auto from = cast<RankedTensorType>(totals.getType());
-  int64_t keys = from.getDimSize(2);
-  auto type = RankedTensorType::get({from.getDimSize(0), from.getDimSize(1), keys, keys},
-                                    b.getF32Type());
-  SmallVector<Value> sizes;
-  for (unsigned dim = 0; dim < 2; ++dim)
-    if (type.isDynamicDim(dim))
-      sizes.push_back(tensor::DimOp::create(b, loc, totals, dim));
-  Value empty = tensor::EmptyOp::create(b, loc, type, sizes);
+  int64_t keys = cast<VectorType>(arg.getType()).getDimSize(0);
+  Value empty = views.emptyOfSegments({keys, keys});
+  Type type = empty.getType();
   SmallVector<utils::IteratorType> loops(4, utils::IteratorType::parallel);
   auto made = linalg::GenericOp::create(
       b, loc, type, ValueRange(), empty, ArrayRef<AffineMap>{b.getMultiDimIdentityMap(4)}, loops,
@@ -102,7 +96,35 @@ Value SegmentTransitions::makeIdentities(OpBuilder &b, Value totals) {
   return made.getResult(0);
 }
 
-Value SegmentTransitions::scanTransitions(OpBuilder &b, SegmentsAttr segments, Value totals) {
+Value SegmentTransitions::measure(OpBuilder &b, Value transitions) {
+  Location loc = scan.getLoc();
+  auto type = cast<RankedTensorType>(transitions.getType());
+  // Of each row first, so that there are threads enough.
+  auto rowsType = RankedTensorType::get(type.getShape().drop_back(), type.getElementType());
+  SmallVector<Value> sizes;
+  for (unsigned dim = 0; dim < 2; ++dim)
+    if (type.isDynamicDim(dim))
+      sizes.push_back(tensor::DimOp::create(b, loc, transitions, dim));
+  Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+  Value empty = tensor::EmptyOp::create(b, loc, rowsType, sizes);
+  Value init = linalg::FillOp::create(b, loc, zero, empty).getResult(0);
+  AffineMap all = b.getMultiDimIdentityMap(4);
+  SmallVector<utils::IteratorType> loops(4, utils::IteratorType::parallel);
+  loops.back() = utils::IteratorType::reduction;
+  auto rows = linalg::GenericOp::create(
+      b, loc, rowsType, transitions, init, ArrayRef<AffineMap>{all, all.getMajorSubMap(3)}, loops,
+      [&](OpBuilder &nested, Location l, ValueRange args) {
+        Value unit = arith::ConstantOp::create(nested, l, nested.getF32FloatAttr(0x1p25f));
+        Value x = arith::MulFOp::create(nested, l, args[0], unit);
+        Value square = arith::MulFOp::create(nested, l, x, x);
+        linalg::YieldOp::create(nested, l,
+                                arith::AddFOp::create(nested, l, args[1], square).getResult());
+      });
+  return sumOver(b, loc, rows.getResult(0), 2);
+}
+
+Value SegmentTransitions::scanTransitions(OpBuilder &b, SegmentsAttr segments, Value identities,
+                                          TrailingRows trailing) {
   SmallVector<Operation *> chain;
   SmallVector<Value> roots;
   visitChain(next, [&](Operation *op) {
@@ -121,9 +143,9 @@ Value SegmentTransitions::scanTransitions(OpBuilder &b, SegmentsAttr segments, V
   });
   llvm::SetVector<Value> needed = computedFrom(roots);
 
-  Value identities = makeIdentities(b, totals);
   ScanBuilder builder(b, scan, /*turned=*/false, sequenceWithHeads(scan, needed));
   builder.divide(segments);
+  builder.leaveOut(trailing);
   IRMapping map;
   for (auto [own, tensor] : llvm::zip(scan.getSequenceArgs(), scan.getSequences()))
     if (needed.contains(own))

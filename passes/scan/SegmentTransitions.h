@@ -5,12 +5,16 @@
 // zero, and M, its transition, the product of its steps' matrices A. M is the final state of the
 // same scan with w = 0 and K value channels, from the identity.
 //
+// Gates forget. Where the transition of a segment's last rows alone has a norm below half of an f32's last
+// bit, the segment ends with what these rows add, whatever it starts from.
+//
 //===----------------------------------------------------------------------===//
 #ifndef EJK_PASSES_SCAN_SEGMENTTRANSITIONS_H
 #define EJK_PASSES_SCAN_SEGMENTTRANSITIONS_H
 
 #include "dialect/ejk/Ejk.h"
 #include "passes/scan/Corrections.h"
+#include "passes/scan/SegmentViews.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace ejk {
@@ -30,12 +34,16 @@ public:
   /// whether a value depends on any state.
   mlir::Operation *findObstacle(llvm::function_ref<bool(mlir::Value)> isStateful, std::string &why);
 
-  /// The segments' transitions, [segments,H,K,K]. `totals` are the segments' states from zero.
-  mlir::Value scanTransitions(mlir::OpBuilder &b, SegmentsAttr segments, mlir::Value totals);
+  /// Identities, [segments,H,K,K].
+  mlir::Value makeIdentities(mlir::OpBuilder &b, SegmentViews &views);
+  /// The transitions of the segments' rows `trailing`, from `identities`.
+  mlir::Value scanTransitions(mlir::OpBuilder &b, SegmentsAttr segments, mlir::Value identities,
+                              TrailingRows trailing);
+  /// How much segments remember of what is before those rows, [segments,H]: the square of the norm of
+  /// `transitions`, in units of 2^-25.
+  mlir::Value measure(mlir::OpBuilder &b, mlir::Value transitions);
 
 private:
-  /// The identity for each of `totals`, [segments,H,K,V].
-  mlir::Value makeIdentities(mlir::OpBuilder &b, mlir::Value totals);
   /// Calls `visit` with each op of the chain from `arg` to `value`, and of the states that
   /// corrections in it read.
   void visitChain(mlir::Value value, llvm::function_ref<void(mlir::Operation *)> visit);

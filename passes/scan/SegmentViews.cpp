@@ -1,9 +1,11 @@
 //===- SegmentViews.cpp - states of segments as rows of sequences ---------===//
 #include "passes/scan/SegmentViews.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "passes/scan/TensorSums.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -136,6 +138,27 @@ Value SegmentViews::offsets() {
   return madeOffsets = made.getResult(0);
 }
 
+Value SegmentViews::emptyOfSegments(ArrayRef<int64_t> channels) {
+  Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
+  SmallVector<int64_t> shape = {ScanOp::countStates(first, cu, segments), typeOf(first).getDimSize(2)};
+  shape.append(channels.begin(), channels.end());
+  auto type = RankedTensorType::get(shape, b.getF32Type());
+  auto value = [&](OpFoldResult size) { return getValueOrCreateConstantIndexOp(b, loc, size); };
+  SmallVector<Value> sizes;
+  if (type.isDynamicDim(0) && cu) {
+    Value rows = value(sizeOf(first, 1)), each = arith::ConstantIndexOp::create(b, loc, segments.getMost());
+    Value sequences = arith::SubIOp::create(b, loc, value(sizeOf(cu, 0)),
+                                            arith::ConstantIndexOp::create(b, loc, 1));
+    rows = arith::DivUIOp::create(b, loc, rows, each);
+    sizes.push_back(arith::AddIOp::create(b, loc, rows, sequences));
+  } else if (type.isDynamicDim(0)) {
+    sizes.push_back(arith::MulIOp::create(b, loc, value(sizeOf(first, 0)), value(segmentsOfEach())));
+  }
+  if (type.isDynamicDim(1))
+    sizes.push_back(value(sizeOf(first, 2)));
+  return tensor::EmptyOp::create(b, loc, type, sizes);
+}
+
 Value SegmentViews::zeros(RankedTensorType type) {
   Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
   SmallVector<Value> sizes;
@@ -155,4 +178,34 @@ Value SegmentViews::zeros(RankedTensorType type) {
 ScanOp SegmentViews::scanSegments(ValueRange sequences, Type output, Type type, Value initial) {
   return ScanOp::create(b, loc, output ? TypeRange(output) : TypeRange(), type, sequences,
                         ValueRange(), TypeRange(), initial, offsets(), bool(scan.getReverse()));
+}
+
+Value SegmentViews::addUp(Value sums, Value initial, RankedTensorType type) {
+  ScanOp added = scanSegments(bySegment(sums, false), {}, type, initial);
+  OpBuilder step = OpBuilder::atBlockEnd(&added.getStep());
+  Value next = arith::AddFOp::create(step, loc, added.getStateArgs().front(),
+                                     added.getSequenceArgs().front());
+  YieldOp::create(step, loc, next, ValueRange());
+  return added.getFinalStates().front();
+}
+
+void SegmentViews::addUpNumbers(Value sums, Value final) {
+  Value total;
+  for (Operation *user : llvm::make_early_inc_range(final.getUsers())) {
+    auto generic = dyn_cast<linalg::GenericOp>(user);
+    if (!generic || !isSumOver(generic, 2))
+      continue;
+    auto type = cast<RankedTensorType>(generic.getResult(0).getType());
+    if (!total)
+      total = addUp(sumOver(b, loc, sums, 2), Value(), type);
+    generic.getResult(0).replaceAllUsesWith(castLike(b, loc, total, generic.getResult(0)));
+    generic.erase();
+  }
+  if (!total)
+    return;
+  // The sizes of `final` that both have, so that nothing is left of it.
+  for (Operation *user : llvm::make_early_inc_range(final.getUsers()))
+    if (auto dim = dyn_cast<tensor::DimOp>(user))
+      if (std::optional<int64_t> number = dim.getConstantIndex(); number && *number < 2)
+        dim.getSourceMutable().assign(total);
 }

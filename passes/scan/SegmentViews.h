@@ -23,11 +23,18 @@ public:
   mlir::RankedTensorType mergedKeysType(mlir::RankedTensorType type);
   /// The type of `type`, states of sequences, for those of segments.
   mlir::RankedTensorType perSegment(mlir::RankedTensorType type);
+  /// An empty tensor [segments,H,channels…] of f32.
+  mlir::Value emptyOfSegments(llvm::ArrayRef<int64_t> channels);
   /// Zeros as what whole sequences start from, states of type `type`.
   mlir::Value zeros(mlir::RankedTensorType type);
   /// The scan without a step, over `sequences` of segments: one state, of type `type`.
   ScanOp scanSegments(mlir::ValueRange sequences, mlir::Type output, mlir::Type type,
                       mlir::Value initial);
+  /// The sum of `sums` over a sequence's segments, in scan order, of type `type`.
+  mlir::Value addUp(mlir::Value sums, mlir::Value initial, mlir::RankedTensorType type);
+  /// Replaces sums over the channels of `final`, which `sums` add up to: each segment's channels are summed
+  /// first, so that `sums` are only summed, too (ejk-hoist-reductions).
+  void addUpNumbers(mlir::Value sums, mlir::Value final);
   /// Of packed sequences: cu_seqlens in segments. Null of a batch.
   mlir::Value offsets();
 

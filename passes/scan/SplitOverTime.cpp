@@ -19,7 +19,6 @@
 #include "passes/scan/ScanProperties.h"
 #include "passes/scan/SegmentTransitions.h"
 #include "passes/scan/SegmentViews.h"
-#include "passes/scan/TensorSums.h"
 #include <numeric>
 
 namespace ejk {
@@ -50,8 +49,10 @@ struct SplitState {
 
 class TimeSplitter {
 public:
-  TimeSplitter(ScanOp scan, SegmentsAttr segments, ArrayRef<DividedScan> before, bool remarks)
-      : scan(scan), segments(segments), before(before), remarks(remarks), loc(scan.getLoc()),
+  TimeSplitter(ScanOp scan, SegmentsAttr segments, ArrayRef<DividedScan> before,
+               int64_t trailingRows, bool remarks)
+      : scan(scan), segments(segments), before(before), trailingRows(trailingRows),
+        remarks(remarks), loc(scan.getLoc()),
         b(scan), views(b, scan, segments) {}
 
   /// Says at the op in the way why the scan cannot be split.
@@ -84,16 +85,18 @@ private:
   std::pair<Value, Value> combine(const Totals &totals, Value initial, RankedTensorType type);
   /// The same of corrected state `number`.
   std::pair<Value, Value> combineCorrected(unsigned number, Value totals);
-  /// The sum over a sequence's segments, in scan order.
-  Value addUp(Value sums, Value initial, RankedTensorType type);
-  /// Of sums over the channels of `final`, which `sums` add up to: each segment's are summed first,
-  /// so that `sums` are only summed, too (ejk-hoist-reductions).
-  void addUpNumbers(Value sums, Value final);
+  SegmentTransitions transitionsOf(unsigned number) {
+    return {scan, scan.getStateArgs()[number], scan.getYield().getStates()[number], corrections};
+  }
+  /// Finds the segments whose totals need their last rows alone, where that is wanted and one state that is
+  /// corrected has totals.
+  void findTrailingRows();
   ScanOp scanFromStarts(ArrayRef<Value> starts);
 
   ScanOp scan;
   SegmentsAttr segments;
   ArrayRef<DividedScan> before;
+  int64_t trailingRows;
   bool remarks;
   Location loc;
   OpBuilder b;
@@ -104,6 +107,7 @@ private:
   std::string whyUncorrected;
   SmallVector<SplitState> states;
   llvm::DenseSet<Value> stateful;
+  TrailingRows trailing;
 };
 } // namespace
 
@@ -240,6 +244,7 @@ SmallVector<TimeSplitter::Totals> TimeSplitter::scanFromZero() {
   // Whichever has the heads, so that no other is passed for them alone.
   ScanBuilder builder(b, scan, /*turned=*/false, sequenceWithHeads(scan, needed));
   builder.divide(segments);
+  builder.leaveOut(trailing);
   IRMapping map;
   for (auto [arg, tensor] : llvm::zip(scan.getSequenceArgs(), scan.getSequences()))
     if (needed.contains(arg))
@@ -331,43 +336,28 @@ std::pair<Value, Value> TimeSplitter::combine(const Totals &totals, Value initia
 
 std::pair<Value, Value> TimeSplitter::combineCorrected(unsigned number, Value totals) {
   auto type = cast<RankedTensorType>(scan.getFinalStates()[number].getType());
-  SegmentTransitions transitions(scan, scan.getStateArgs()[number],
-                                 scan.getYield().getStates()[number], corrections);
-  Value matrices = transitions.scanTransitions(b, segments, totals);
+  SegmentTransitions transitions = transitionsOf(number);
+  Value matrices =
+      transitions.scanTransitions(b, segments, transitions.makeIdentities(b, views), trailing);
   auto combined = CombineSegmentsOp::create(
-      b, loc, views.perSegment(type), type, totals, matrices, scan.getInitialState(number),
-      views.offsets(), scan.getSequences().front(), scan.getReverse());
+      b, loc, views.perSegment(type), type, totals, matrices, trailing.remembered,
+      scan.getInitialState(number), views.offsets(), scan.getSequences().front(), scan.getReverse());
   return {combined.getStarts(), combined.getFinalState()};
 }
 
-Value TimeSplitter::addUp(Value sums, Value initial, RankedTensorType type) {
-  ScanOp added = views.scanSegments(views.bySegment(sums, false), {}, type, initial);
-  OpBuilder step = OpBuilder::atBlockEnd(&added.getStep());
-  Value next = arith::AddFOp::create(step, loc, added.getStateArgs().front(),
-                                     added.getSequenceArgs().front());
-  YieldOp::create(step, loc, next, ValueRange());
-  return added.getFinalStates().front();
-}
-
-void TimeSplitter::addUpNumbers(Value sums, Value final) {
-  Value total;
-  for (Operation *user : llvm::make_early_inc_range(final.getUsers())) {
-    auto generic = dyn_cast<linalg::GenericOp>(user);
-    if (!generic || !isSumOver(generic, 2))
-      continue;
-    auto type = cast<RankedTensorType>(generic.getResult(0).getType());
-    if (!total)
-      total = addUp(sumOver(b, loc, sums, 2), Value(), type);
-    generic.getResult(0).replaceAllUsesWith(castLike(b, loc, total, generic.getResult(0)));
-    generic.erase();
-  }
-  if (!total)
+void TimeSplitter::findTrailingRows() {
+  auto needsTotals = [](const SplitState &state) { return state.needsTotals(); };
+  auto only = llvm::find_if(states, needsTotals);
+  if (!trailingRows || llvm::count_if(states, needsTotals) != 1 ||
+      only->kind != SplitState::Kind::corrected)
     return;
-  // The sizes of `final` that both have, so that nothing is left of it.
-  for (Operation *user : llvm::make_early_inc_range(final.getUsers()))
-    if (auto dim = dyn_cast<tensor::DimOp>(user))
-      if (std::optional<int64_t> number = dim.getConstantIndex(); number && *number < 2)
-        dim.getSourceMutable().assign(total);
+  SegmentTransitions transitions = transitionsOf(only - states.begin());
+  // Of all segments: the kernel of these is that of all rows.
+  Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+  Value none = linalg::FillOp::create(b, loc, zero, views.emptyOfSegments({})).getResult(0);
+  Value last = transitions.scanTransitions(b, segments, transitions.makeIdentities(b, views),
+                                           {trailingRows, none});
+  trailing = {trailingRows, transitions.measure(b, last)};
 }
 
 ScanOp TimeSplitter::scanFromStarts(ArrayRef<Value> starts) {
@@ -387,8 +377,10 @@ DividedScan TimeSplitter::apply() {
   using Kind = SplitState::Kind;
   SmallVector<Totals> totals(states.size());
   bool isWhole = segments.isWhole();
-  if (!isWhole && llvm::any_of(states, [](const SplitState &s) { return s.needsTotals(); }))
+  if (!isWhole && !areApart()) {
+    findTrailingRows();
     totals = scanFromZero();
+  }
   SmallVector<Value> starts;
   SmallVector<DividedState> divided;
   for (auto [i, state] : llvm::enumerate(states)) {
@@ -412,11 +404,11 @@ DividedScan TimeSplitter::apply() {
       continue;
     }
     if (state.kind == Kind::accumulated && !divided[i].initial)
-      addUpNumbers(made.getFinalStates()[i], final);
+      views.addUpNumbers(made.getFinalStates()[i], final);
     if (final.use_empty())
       continue;
     if (state.kind == Kind::accumulated)
-      divided[i].final = addUp(made.getFinalStates()[i], divided[i].initial,
+      divided[i].final = views.addUp(made.getFinalStates()[i], divided[i].initial,
                                cast<RankedTensorType>(final.getType()));
     final.replaceAllUsesWith(divided[i].final);
   }
@@ -451,10 +443,11 @@ struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
 
   void runOnOperation() override {
     auto isOutside = [](int64_t number) { return number < 1 || number > kMaxRows; };
-    if (isOutside(least) || isOutside(most) || isOutside(count) || isOutside(packed)) {
-      getOperation()->emitError("'least', 'most', 'count' and 'packed' must be from 1 to ")
+    if (isOutside(least) || isOutside(most) || isOutside(count) || isOutside(packed) ||
+        isOutside(trailing)) {
+      getOperation()->emitError("'least', 'most', 'count', 'packed' and 'trailing' must be from 1 to ")
           << kMaxRows << ", but are " << int64_t(least) << ", " << int64_t(most) << ", "
-          << int64_t(count) << " and " << int64_t(packed);
+          << int64_t(count) << ", " << int64_t(packed) << " and " << int64_t(trailing);
       return signalPassFailure();
     }
     SmallVector<ScanOp> scans;
@@ -485,7 +478,8 @@ struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
       int64_t rows = cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1);
       if (!whole && !ShapedType::isDynamic(rows) && rows <= segments.rowsOf(rows))
         continue;
-      TimeSplitter splitter(scan, segments, divided, remarks);
+      TimeSplitter splitter(scan, segments, divided, mayForget(scan, forget) ? int64_t(trailing) : 0,
+                            remarks);
       if (failed(splitter.analyze()) || (withoutMatrices && !splitter.areApart())) {
         ++numDeclined;
         continue;

@@ -34,3 +34,12 @@ func.func @c2_initial(%x: tensor<6x2x4x3xf32>, %m: tensor<6x2x4x4xf32>, %h0: ten
   %0:2 = ejk.combine_segments %x by %m from %h0 : tensor<2x2x3x3xf32> like %v : tensor<6x2x4x3xf32>, tensor<6x2x4x4xf32>, tensor<2x9x2x3xf32> -> tensor<6x2x4x3xf32>, tensor<2x2x4x3xf32>
   return
 }
+
+// -----
+
+// C3: a number for each segment and head.
+func.func @c3_remembered(%x: tensor<6x2x4x3xf32>, %m: tensor<6x2x4x4xf32>, %r: tensor<6x3xf32>, %v: tensor<2x9x2x3xf32>) {
+  // expected-error@+1 {{'remembered' must be [S,H] (C3), but is 'tensor<6x3xf32>'}}
+  %0:2 = ejk.combine_segments %x by %m where(%r : tensor<6x3xf32>) like %v : tensor<6x2x4x3xf32>, tensor<6x2x4x4xf32>, tensor<2x9x2x3xf32> -> tensor<6x2x4x3xf32>, tensor<2x2x4x3xf32>
+  return
+}

@@ -280,7 +280,7 @@ func.func @shared_state(%q: tensor<?x?x?x8xf32>, %k: tensor<?x?x?x8xf32>, %beta:
 // CHECK-LABEL: func @combine_segments(
 // CHECK: ejk.combine_segments %{{.*}} by %{{.*}} like %{{.*}} : tensor<?x?x4x3xf32>, tensor<?x?x4x4xf32>, tensor<?x?x?x3xbf16> -> tensor<?x?x4x3xf32>, tensor<?x?x4x3xf32>
 // CHECK: ejk.combine_segments reverse %{{.*}} by %{{.*}} from %{{.*}} : tensor<?x?x4x3xf32> offsets %{{.*}} : tensor<?xi64> like %{{.*}} :
-// GENERIC: "ejk.combine_segments"(%{{.*}}, %{{.*}}, %{{.*}}) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 1>}>
+// GENERIC: "ejk.combine_segments"(%{{.*}}, %{{.*}}, %{{.*}}) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1>}>
 func.func @combine_segments(%x: tensor<?x?x4x3xf32>, %m: tensor<?x?x4x4xf32>,
                             %h0: tensor<?x?x4x3xf32>, %cu: tensor<?xi64>, %v: tensor<?x?x?x3xbf16>) {
   %starts, %end = ejk.combine_segments %x by %m like %v

@@ -27,7 +27,7 @@ func.func @c1_rank2(%x: tensor<2x5xf32>) {
 // C1: a sequence of rank 2, in the generic form.
 func.func @c1_rank2_generic(%x: tensor<2x5xf32>) {
   // expected-error@+1 {{'sequence 0' must be [B,T,H] (C1), rank 3, but has rank 2: 'tensor<2x5xf32>'}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0>,
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0, 0>,
                    resultSegmentSizes = array<i32: 0, 0, 0>}> ({
   ^bb0(%a: f32):
     "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0, 0>}> : () -> ()
@@ -84,7 +84,7 @@ func.func @c3_dynamic(%x: tensor<2x5x4x?xf32>) {
 // C3: dynamic channels, in the generic form.
 func.func @c3_dynamic_generic(%x: tensor<2x5x4x?xf32>) {
   // expected-error@+1 {{sequence 0 must have static channels from 1 to 512 (C3), but is 'tensor<2x5x4x?xf32>'}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0>,
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0, 0>,
                    resultSegmentSizes = array<i32: 0, 0, 0>}> ({
   ^bb0(%a: vector<8xf32>):
     "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0, 0>}> : () -> ()
@@ -197,7 +197,7 @@ func.func @c5_heads(%x: tensor<2x5x4xf32>) {
 func.func @c5_initial(%x: tensor<2x5x4xf32>, %h: tensor<2x4x6xf32>) {
   // expected-error@+1 {{state 0 must have its initial state's type 'tensor<2x4x6xf32>' (C5), but is 'tensor<2x4x8xf32>'}}
   %ht = "ejk.scan"(%x, %h) <{has_initial = array<i1: true>,
-      operandSegmentSizes = array<i32: 1, 0, 0, 1, 0, 0>, resultSegmentSizes = array<i32: 0, 1, 0>}> ({
+      operandSegmentSizes = array<i32: 1, 0, 0, 1, 0, 0, 0>, resultSegmentSizes = array<i32: 0, 1, 0>}> ({
   ^bb0(%a: f32, %S: vector<8xf32>):
     "ejk.yield"(%S) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (vector<8xf32>) -> ()
   }) : (tensor<2x5x4xf32>, tensor<2x4x6xf32>) -> tensor<2x4x8xf32>
@@ -210,7 +210,7 @@ func.func @c5_initial(%x: tensor<2x5x4xf32>, %h: tensor<2x4x6xf32>) {
 func.func @c5_has_initial(%x: tensor<2x5x4xf32>) {
   // expected-error@+1 {{'has_initial' must have one entry per state, true where an initial state is given (C5), but there are 1 states and 0 initial states for 2 entries}}
   %ht = "ejk.scan"(%x) <{has_initial = array<i1: false, false>,
-      operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0>, resultSegmentSizes = array<i32: 0, 1, 0>}> ({
+      operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0, 0>, resultSegmentSizes = array<i32: 0, 1, 0>}> ({
   ^bb0(%a: f32, %S: vector<8xf32>):
     "ejk.yield"(%S) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (vector<8xf32>) -> ()
   }) : (tensor<2x5x4xf32>) -> tensor<2x4x8xf32>
@@ -278,7 +278,7 @@ func.func @c7_rank(%x: tensor<2x5x4xf32>) -> tensor<2x5xf32> {
 // C8: too few arguments.
 func.func @c8_arguments(%x: tensor<2x5x4xf32>) {
   // expected-error@+1 {{the step must have 1 arguments, one per sequence, query, parameter, saved state and state (C8), but has 0}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0>,
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0, 0>,
                    resultSegmentSizes = array<i32: 0, 0, 0>}> ({
     "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0, 0>}> : () -> ()
   }) : (tensor<2x5x4xf32>) -> ()
@@ -290,7 +290,7 @@ func.func @c8_arguments(%x: tensor<2x5x4xf32>) {
 // C8: a row of another type.
 func.func @c8_row(%x: tensor<2x5x4xbf16>) {
   // expected-error@+1 {{the step's sequence 0 must be 'bf16' (C8), but is 'f32'}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0>,
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0, 0>,
                    resultSegmentSizes = array<i32: 0, 0, 0>}> ({
   ^bb0(%a: f32):
     "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0, 0>}> : () -> ()
@@ -336,7 +336,7 @@ func.func @c8_output(%x: tensor<2x5x4xf32>) -> tensor<2x5x4xbf16> {
 // C8: no yield.
 func.func @c8_yield(%x: tensor<2x5x4xf32>) {
   // expected-error@+1 {{the step must end with 'ejk.yield' (C8)}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0>,
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0, 0>,
                    resultSegmentSizes = array<i32: 0, 0, 0>}> ({
   ^bb0(%a: f32):
     "llvm.unreachable"() : () -> ()
@@ -596,6 +596,57 @@ func.func @c13_number(%q: tensor<?x?x?xf32>, %k: tensor<?x?x?x8xf32>) {
       states(%n = zero : tensor<?x?xf32>) {
     // expected-error@+1 {{state 0 depends on a query or on its head (C13)}}
     ejk.yield states(%qt : f32)
+  }
+  return
+}
+
+// -----
+
+// C14: rows are left out of segments.
+func.func @c14_whole(%k: tensor<?x?x?xf32>) {
+  // expected-error@+1 {{'trailing' needs 'segments', and no outputs, queries, saved states or saves (C14)}}
+  %nt = ejk.scan trailing 16 sequences(%kt = %k : tensor<?x?x?xf32>) states(%n = zero : tensor<?x?xf32>) {
+    %n1 = arith.addf %n, %kt : f32
+    ejk.yield states(%n1 : f32)
+  }
+  return
+}
+
+// -----
+
+// C14: an output has all rows.
+func.func @c14_output(%k: tensor<?x?x?xf32>) {
+  // expected-error@+1 {{'trailing' needs 'segments', and no outputs, queries, saved states or saves (C14)}}
+  %o, %nt = ejk.scan segments<16 to 16, at_least 1> trailing 16 sequences(%kt = %k : tensor<?x?x?xf32>)
+      states(%n = zero : tensor<?x?xf32>) -> (tensor<?x?x?xf32>) {
+    %n1 = arith.addf %n, %kt : f32
+    ejk.yield states(%n1 : f32) outputs(%n1 : f32)
+  }
+  return
+}
+
+// -----
+
+// C14: how many.
+func.func @c14_rows(%k: tensor<?x?x?xf32>) {
+  // expected-error@+1 {{'trailing' must be from 1 to 1073741824 (C14), but is 0}}
+  %nt = ejk.scan segments<16 to 16, at_least 1> trailing 0 sequences(%kt = %k : tensor<?x?x?xf32>)
+      states(%n = zero : tensor<?x?xf32>) {
+    %n1 = arith.addf %n, %kt : f32
+    ejk.yield states(%n1 : f32)
+  }
+  return
+}
+
+// -----
+
+// C14: a number for each segment, here three.
+func.func @c14_where(%k: tensor<1x40x2xf32>, %r: tensor<2x2xf32>) {
+  // expected-error@+1 {{'remembered' must be [segments,H] (C14) with segments = 3 as 'segments' has it, but dimension 0 is 2}}
+  %nt = ejk.scan segments<16 to 16, at_least 1> trailing 16 where(%r : tensor<2x2xf32>)
+      sequences(%kt = %k : tensor<1x40x2xf32>) states(%n = zero : tensor<3x2xf32>) {
+    %n1 = arith.addf %n, %kt : f32
+    ejk.yield states(%n1 : f32)
   }
   return
 }

@@ -34,3 +34,19 @@ func.func @packed() {
   check.expect_equal %end, %ee : tensor<3x1x1x1xf32>
   return
 }
+
+// The second segment remembers nothing; nor does the first of head 1, whose transition is NaN. A NaN remembers.
+func.func @remembered() {
+  %x = arith.constant dense<[[[[1.0]], [[2.0]]], [[[3.0]], [[4.0]]], [[[5.0]], [[6.0]]]]> : tensor<3x2x1x1xf32>
+  %m = arith.constant dense<[[[[10.0]], [[0x7FC00000]]], [[[20.0]], [[20.0]]], [[[30.0]], [[30.0]]]]> : tensor<3x2x1x1xf32>
+  %r = arith.constant dense<[[1.0, 0.5], [0.0, 9.0], [0x7FC00000, 2.0]]> : tensor<3x2xf32>
+  %v = arith.constant dense<0.0> : tensor<1x9x2x1xf32>
+  %h0 = arith.constant dense<7.0> : tensor<1x2x1x1xf32>
+  %starts, %end = ejk.combine_segments %x by %m where(%r : tensor<3x2xf32>) from %h0 : tensor<1x2x1x1xf32> like %v
+      : tensor<3x2x1x1xf32>, tensor<3x2x1x1xf32>, tensor<1x9x2x1xf32> -> tensor<3x2x1x1xf32>, tensor<1x2x1x1xf32>
+  %es = arith.constant dense<[[[[7.0]], [[7.0]]], [[[71.0]], [[2.0]]], [[[3.0]], [[44.0]]]]> : tensor<3x2x1x1xf32>
+  %ee = arith.constant dense<[[[[95.0]], [[1326.0]]]]> : tensor<1x2x1x1xf32>
+  check.expect_equal %starts, %es : tensor<3x2x1x1xf32>
+  check.expect_equal %end, %ee : tensor<1x2x1x1xf32>
+  return
+}

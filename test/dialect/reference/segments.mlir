@@ -72,3 +72,58 @@ func.func @packed() {
   check.expect_equal %third, %ethird : tensor<1x1x1x1xf32>
   return
 }
+
+// Each row adds its number. The last ten rows of segments of 16, 16 and 8.
+func.func @trailing() {
+  %x = arith.constant dense<[[[[0.0]], [[1.0]], [[2.0]], [[3.0]], [[4.0]], [[5.0]], [[6.0]], [[7.0]], [[8.0]], [[9.0]], [[10.0]], [[11.0]], [[12.0]], [[13.0]], [[14.0]], [[15.0]], [[16.0]], [[17.0]], [[18.0]], [[19.0]], [[20.0]], [[21.0]], [[22.0]], [[23.0]], [[24.0]], [[25.0]], [[26.0]], [[27.0]], [[28.0]], [[29.0]], [[30.0]], [[31.0]], [[32.0]], [[33.0]], [[34.0]], [[35.0]], [[36.0]], [[37.0]], [[38.0]], [[39.0]]]]> : tensor<1x40x1x1xbf16>
+  %one = arith.constant dense<1.0> : tensor<1x40x1x1xbf16>
+  %ht = ejk.scan segments<16 to 16, at_least 1> trailing 10
+      sequences(%xt = %x : tensor<1x40x1x1xbf16>, %kt = %one : tensor<1x40x1x1xbf16>)
+      states(%S = zero : tensor<3x1x1x1xf32>) {
+    %xf = arith.extf %xt : vector<1xbf16> to vector<1xf32>
+    %kf = arith.extf %kt : vector<1xbf16> to vector<1xf32>
+    %S1 = ejk.outer_add %S, %kf, %xf : vector<1x1xf32>, vector<1xf32>, vector<1xf32>
+    ejk.yield states(%S1 : vector<1x1xf32>)
+  }
+  %e = arith.constant dense<[[[[105.0]]], [[[265.0]]], [[[284.0]]]]> : tensor<3x1x1x1xf32>
+  check.expect_equal %ht, %e : tensor<3x1x1x1xf32>
+  return
+}
+
+// In the other direction, the first ten; of the second segment all, and of the third, which has fewer. A NaN is not
+// below 1.
+func.func @trailing_where() {
+  %x = arith.constant dense<[[[[0.0]], [[1.0]], [[2.0]], [[3.0]], [[4.0]], [[5.0]], [[6.0]], [[7.0]], [[8.0]], [[9.0]], [[10.0]], [[11.0]], [[12.0]], [[13.0]], [[14.0]], [[15.0]], [[16.0]], [[17.0]], [[18.0]], [[19.0]], [[20.0]], [[21.0]], [[22.0]], [[23.0]], [[24.0]], [[25.0]], [[26.0]], [[27.0]], [[28.0]], [[29.0]], [[30.0]], [[31.0]], [[32.0]], [[33.0]], [[34.0]], [[35.0]], [[36.0]], [[37.0]], [[38.0]], [[39.0]]]]> : tensor<1x40x1x1xbf16>
+  %one = arith.constant dense<1.0> : tensor<1x40x1x1xbf16>
+  %r = arith.constant dense<[[0.0], [1.0], [0x7FC00000]]> : tensor<3x1xf32>
+  %ht = ejk.scan reverse segments<16 to 16, at_least 1> trailing 10 where(%r : tensor<3x1xf32>)
+      sequences(%xt = %x : tensor<1x40x1x1xbf16>, %kt = %one : tensor<1x40x1x1xbf16>)
+      states(%S = zero : tensor<3x1x1x1xf32>) {
+    %xf = arith.extf %xt : vector<1xbf16> to vector<1xf32>
+    %kf = arith.extf %kt : vector<1xbf16> to vector<1xf32>
+    %S1 = ejk.outer_add %S, %kf, %xf : vector<1x1xf32>, vector<1xf32>, vector<1xf32>
+    ejk.yield states(%S1 : vector<1x1xf32>)
+  }
+  %e = arith.constant dense<[[[[45.0]]], [[[376.0]]], [[[284.0]]]]> : tensor<3x1x1x1xf32>
+  check.expect_equal %ht, %e : tensor<3x1x1x1xf32>
+  return
+}
+
+// Packed: 20, 0 and 13 rows in segments of 16, 4 segments and one that no sequence has.
+func.func @trailing_packed() {
+  %x = arith.constant dense<[[[[0.0]], [[1.0]], [[2.0]], [[3.0]], [[4.0]], [[5.0]], [[6.0]], [[7.0]], [[8.0]], [[9.0]], [[10.0]], [[11.0]], [[12.0]], [[13.0]], [[14.0]], [[15.0]], [[16.0]], [[17.0]], [[18.0]], [[19.0]], [[20.0]], [[21.0]], [[22.0]], [[23.0]], [[24.0]], [[25.0]], [[26.0]], [[27.0]], [[28.0]], [[29.0]], [[30.0]], [[31.0]], [[32.0]], [[33.0]], [[34.0]], [[35.0]], [[36.0]], [[37.0]], [[38.0]], [[39.0]]]]> : tensor<1x40x1x1xbf16>
+  %one = arith.constant dense<1.0> : tensor<1x40x1x1xbf16>
+  %cu = arith.constant dense<[0, 20, 20, 33]> : tensor<4xi32>
+  %r = arith.constant dense<[[0.5], [0.5], [0.5], [0.5], [0.5]]> : tensor<5x1xf32>
+  %ht = ejk.scan segments<16 to 16, at_least 1> cu_seqlens(%cu : tensor<4xi32>) trailing 10 where(%r : tensor<5x1xf32>)
+      sequences(%xt = %x : tensor<1x40x1x1xbf16>, %kt = %one : tensor<1x40x1x1xbf16>)
+      states(%S = zero : tensor<5x1x1x1xf32>) {
+    %xf = arith.extf %xt : vector<1xbf16> to vector<1xf32>
+    %kf = arith.extf %kt : vector<1xbf16> to vector<1xf32>
+    %S1 = ejk.outer_add %S, %kf, %xf : vector<1x1xf32>, vector<1xf32>, vector<1xf32>
+    ejk.yield states(%S1 : vector<1x1xf32>)
+  }
+  %e = arith.constant dense<[[[[105.0]]], [[[70.0]]], [[[0.0]]], [[[275.0]]], [[[0.0]]]]> : tensor<5x1x1x1xf32>
+  check.expect_equal %ht, %e : tensor<5x1x1x1xf32>
+  return
+}

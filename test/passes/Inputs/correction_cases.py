@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Random steps that correct their state, as test cases for --ejk-chunk.
 
-    correction_cases.py SEED COUNT TOLERANCE [--rows N] [--whole] [--twice] > cases.mlir
+    correction_cases.py SEED COUNT TOLERANCE [--rows N] [--whole] [--twice] [--bounded] > cases.mlir
 
 Writes to stdout a module of functions, each of which computes one scan twice: from bf16 or f16
 sequences, which --ejk-chunk takes, and from the same numbers widened to f32, which it leaves to
 the step-by-step interpreter. Checks compare the two. A third of the steps, or with --twice
 each, corrects twice, with reads that stand before or after the other correction. With --whole, the scan in f32 has one
 segment for each sequence, so that --ejk-split-over-time leaves it as it is. Keys are normalised in the step;
-some point nearly one way. The numbers that multiply what is read lie in (-2, 0) or (-1, 0).
+some point nearly one way. With --bounded, the step keeps gates within -5 and 0. The numbers that multiply what is read lie in (-2, 0) or (-1, 0).
 """
 import argparse
 import random
@@ -17,8 +17,8 @@ SIZES = [16, 20, 32, 48, 64, 100, 128]
 
 
 class Case:
-    def __init__(self, rng, number, tolerance, rows, whole, twice):
-        self.rng, self.number, self.tolerance, self.whole = rng, number, tolerance, whole
+    def __init__(self, rng, number, tolerance, rows, whole, twice, bounded):
+        self.rng, self.number, self.tolerance, self.whole, self.bounded = rng, number, tolerance, whole, bounded
         self.lines, self.seed = [], rng.randrange(1, 1 << 30)
         self.narrow = rng.choice(["bf16", "bf16", "f16"])
         self.K, self.V = rng.choice(SIZES), rng.choice(SIZES)
@@ -164,6 +164,12 @@ class Case:
                 break
             if link[0] == "decay":
                 _, axis, gate, kind = link
+                if self.bounded:
+                    splat = (lambda x: f"dense<{x}>") if kind.startswith("vector") else (lambda x: x)
+                    text += [f"{gate}l = arith.constant {splat('-5.0')} : {kind}",
+                             f"{gate}h = arith.constant {splat('0.0')} : {kind}",
+                             f"{gate}c = math.clampf {gate} to [{gate}l, {gate}h] : {kind}"]
+                    gate += "c"
                 text.append(f"%S{i} = ejk.decay {state} by {gate} along {axis} : {S}, {kind}")
             elif link[0] == "add":
                 text.append(f"%S{i} = ejk.outer_add {state}, {link[1]}, {link[2]} : {S}, {vK}, {vV}")
@@ -260,10 +266,11 @@ def main():
     parser.add_argument("--rows", type=int)
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--twice", action="store_true")
+    parser.add_argument("--bounded", action="store_true")
     options = parser.parse_args()
     for number in range(options.count):
         case = Case(random.Random(options.seed * 1000003 + number), number, options.tolerance,
-                    options.rows, options.whole, options.twice)
+                    options.rows, options.whole, options.twice, options.bounded)
         case.write()
         print(f"// Case {number}.")
         print(f"func.func @case{number}() {{")
