@@ -5,7 +5,8 @@
 // the transition, one after another. Each lane has the same places of every row, so that it loads
 // the state's rows for those into registers once a segment, and adds up its part of each column;
 // the lanes' parts are summed by shuffles. The rows of a transition do not depend on the state, so
-// the loads of several are outstanding at once. A segment that keeps nothing of its start has no product.
+// the loads of several are outstanding at once, also while the segment before is multiplied. A segment that
+// keeps nothing of its start has no product.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/kernels/CombineSegmentsKernel.h"
@@ -65,7 +66,21 @@ private:
     Value rows = b.add(b.mul(b.wide(place), keys), b.wide(row));
     return b.at(arg(states), f32(), b.add(b.mul(rows, values), b.wide(column)));
   }
-  void multiply(Value place, Value current, Value next);
+  /// A row of a batch of a warp, and whether there is one; null if so for all.
+  struct Row {
+    Value number, exists;
+  };
+  Row rowOfBatch(Value firstRow, int64_t i);
+  /// Whether a segment's rows, one batch, are loaded while the one before is multiplied. It takes the registers of a
+  /// second block of a multiprocessor, which is more where most segments load nothing.
+  bool loadsAhead() { return keys <= rowsOfBatch * kWarps && !op.getRemembered(); }
+  void locateKeys();
+  /// The lane's parts of the transition's rows of a batch, and of the totals, from `firstRow` on.
+  SmallVector<Value> load(Value place, Value firstRow);
+  /// Those of the first batch; zeros where `valid` does not hold.
+  SmallVector<Value> loadWhere(Value valid, Value place);
+  /// Multiplies state `current` by the transition of `place`; `loaded` are its rows, if loaded ahead.
+  void multiply(Value place, Value current, Value next, ValueRange loaded);
   /// The sum over lanes of one of `parts`: the lane's own column.
   Value sumOverLanes(SmallVector<Value> parts);
 
@@ -76,6 +91,9 @@ private:
   LLVM::GlobalOp global;
   int64_t keys, values, columns, width, pieces, rowsOfBatch;
   Value sharedBase, thread, lane, warp, firstColumn;
+  /// The lane's places of a row, whether the row has them, and the lane's column.
+  SmallVector<Value> firstKeys, exist;
+  Value column, ownColumn, hasColumn;
 };
 } // namespace
 
@@ -144,63 +162,92 @@ Value CombineEmitter::sumOverLanes(SmallVector<Value> parts) {
   return parts.front();
 }
 
-void CombineEmitter::multiply(Value place, Value current, Value next) {
-  // The lane's places of a row, and the state's rows there.
-  Type part = KernelBuilder::withCount(f32(), width);
-  SmallVector<Value> firstKeys, exist;
-  SmallVector<SmallVector<Value>> state; // by key of the lane
+void CombineEmitter::locateKeys() {
   for (int64_t p = 0; p < pieces; ++p) {
     Value key = b.add(b.mul(lane, width), p * kWarpSize * width);
     bool isWhole = (p + 1) * kWarpSize * width <= keys;
     firstKeys.push_back(key);
     exist.push_back(isWhole ? Value() : b.less(key, keys));
+  }
+  column = b.div(lane, kWarpSize / columns);
+  ownColumn = b.add(firstColumn, column);
+  hasColumn = values % columns ? b.less(ownColumn, values) : Value();
+}
+
+CombineEmitter::Row CombineEmitter::rowOfBatch(Value firstRow, int64_t i) {
+  Value row = b.add(b.add(firstRow, warp), i * kWarps);
+  if (keys % (rowsOfBatch * kWarps) == 0)
+    return {row, Value()};
+  return {b.min(row, b.i32(keys - 1)), b.less(row, keys)};
+}
+
+SmallVector<Value> CombineEmitter::load(Value place, Value firstRow) {
+  SmallVector<Value> loaded;
+  Type part = KernelBuilder::withCount(f32(), width);
+  for (int64_t i = 0; i < rowsOfBatch; ++i) {
+    Value row = rowOfBatch(firstRow, i).number;
+    Value start = b.mul(b.add(b.mul(b.wide(place), keys), b.wide(row)), keys);
+    for (int64_t p = 0; p < pieces; ++p)
+      loaded.push_back(b.loadIf(exist[p], part, [&] {
+        return b.at(arg(op.getTransitions()), f32(), b.add(start, b.wide(firstKeys[p])));
+      }));
+    loaded.push_back(b.loadIf(
+        hasColumn, f32(), [&] { return elementOf(op.getTotals(), place, row, ownColumn); }));
+  }
+  return loaded;
+}
+
+SmallVector<Value> CombineEmitter::loadWhere(Value valid, Value place) {
+  SmallVector<Type> types;
+  for (int64_t i = 0; i < rowsOfBatch; ++i) {
+    types.append(pieces, KernelBuilder::withCount(f32(), width));
+    types.push_back(f32());
+  }
+  auto branch = b.make<scf::IfOp>(types, valid, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  b.make<scf::YieldOp>(load(place, b.i32(0)));
+  b.setInsertionPointToStart(branch.elseBlock());
+  SmallVector<Value> zeros = llvm::map_to_vector(types, [&](Type type) { return b.zero(type); });
+  b.make<scf::YieldOp>(zeros);
+  return SmallVector<Value>(branch.getResults());
+}
+
+void CombineEmitter::multiply(Value place, Value current, Value next, ValueRange loaded) {
+  SmallVector<SmallVector<Value>> state; // by key of the lane
+  for (int64_t p = 0; p < pieces; ++p)
     for (int64_t w = 0; w < width; ++w) {
       SmallVector<Value> &row = state.emplace_back();
       for (int64_t c = 0; c < columns; c += kWide) {
-        Value four = b.loadIf(exist.back(), KernelBuilder::withCount(f32(), kWide), [&] {
-          return shared(b.add(current, b.add(b.mul(b.add(key, w), columns), c)));
+        Value four = b.loadIf(exist[p], KernelBuilder::withCount(f32(), kWide), [&] {
+          return shared(b.add(current, b.add(b.mul(b.add(firstKeys[p], w), columns), c)));
         });
         llvm::append_range(row, b.unpack(four));
       }
     }
-  }
-  int64_t lanesOfColumn = kWarpSize / columns;
-  Value column = b.div(lane, lanesOfColumn), ownColumn = b.add(firstColumn, column);
-  Value hasColumn = values % columns ? b.less(ownColumn, values) : Value();
-  Value isWriter = b.equal(b.rem(lane, lanesOfColumn), 0);
-  int64_t batch = rowsOfBatch * kWarps;
-  b.loop(b.i32(0), b.i32(keys), batch, ValueRange(), [&](Value firstRow, ValueRange) {
-    SmallVector<Value> rows, rowsExist, totals;
-    SmallVector<SmallVector<Value>> matrix;
+  Value isWriter = b.equal(b.rem(lane, kWarpSize / columns), 0);
+  auto multiplyBatch = [&](Value firstRow, ValueRange batch) {
     for (int64_t i = 0; i < rowsOfBatch; ++i) {
-      Value row = b.add(b.add(firstRow, warp), i * kWarps);
-      Value exists = keys % batch ? b.less(row, keys) : Value();
-      if (exists)
-        row = b.min(row, b.i32(keys - 1));
-      rows.push_back(row);
-      rowsExist.push_back(exists);
-      SmallVector<Value> &loaded = matrix.emplace_back();
-      Value start = b.mul(b.add(b.mul(b.wide(place), keys), b.wide(row)), keys);
-      for (int64_t p = 0; p < pieces; ++p)
-        loaded.push_back(b.loadIf(exist[p], part, [&] {
-          return b.at(arg(op.getTransitions()), f32(), b.add(start, b.wide(firstKeys[p])));
-        }));
-      totals.push_back(b.loadIf(
-          hasColumn, f32(), [&] { return elementOf(op.getTotals(), place, row, ownColumn); }));
-    }
-    for (int64_t i = 0; i < rowsOfBatch; ++i) {
+      ValueRange own = batch.slice(i * (pieces + 1), pieces + 1);
       SmallVector<Value> sums(columns, b.zero(f32()));
       for (int64_t p = 0; p < pieces; ++p)
-        for (auto [w, element] : llvm::enumerate(b.unpack(matrix[i][p])))
+        for (auto [w, element] : llvm::enumerate(b.unpack(own[p])))
           for (int64_t c = 0; c < columns; ++c)
             sums[c] = b.make<math::FmaOp>(element, state[p * width + w][c], sums[c]);
-      Value sum = b.make<arith::AddFOp>(sumOverLanes(sums), totals[i]);
-      b.onlyIf(b.both(rowsExist[i], isWriter), [&] {
-        b.store(sum, shared(b.add(next, b.add(b.mul(rows[i], columns), column))));
+      Value sum = b.make<arith::AddFOp>(sumOverLanes(sums), own.back());
+      Row row = rowOfBatch(firstRow, i);
+      b.onlyIf(b.both(row.exists, isWriter), [&] {
+        b.store(sum, shared(b.add(next, b.add(b.mul(row.number, columns), column))));
       });
     }
-    return SmallVector<Value>();
-  });
+  };
+  if (loadsAhead())
+    return multiplyBatch(b.i32(0), loaded);
+  b.loop(b.i32(0), b.i32(keys), rowsOfBatch * kWarps, ValueRange(),
+         [&](Value firstRow, ValueRange) {
+           multiplyBatch(firstRow, load(place, firstRow));
+           return SmallVector<Value>();
+         });
 }
 
 Kernel CombineEmitter::emit() {
@@ -222,7 +269,8 @@ Kernel CombineEmitter::emit() {
                          [&] { return elementOf(op.getInitial(), item, row, column); });
     b.store(initial, shared(element));
   });
-  auto [first, end] = segmentsOf(n);
+  Value first, end;
+  std::tie(first, end) = segmentsOf(n);
   auto storeTo = [&](Value states, Value place, Value buffer) {
     forEachElement([&](Value row, Value column, Value element) {
       b.onlyIf(onlyColumns(column), [&] {
@@ -231,38 +279,47 @@ Kernel CombineEmitter::emit() {
       });
     });
   };
-  Value from = first, to = end;
-  SmallVector<Value> buffers = {b.i32(0), b.i32(keys * columns)};
-  buffers = b.loop(from, to, 1, buffers, [&](Value j, ValueRange carried) {
-    Value current = carried[0], next = carried[1];
-    Value segment = op.getReverse() ? b.sub(b.sub(b.add(from, to), 1), j) : j;
-    Value place = b.add(b.mul(segment, heads), head);
+  locateKeys();
+  auto placeOf = [&](Value j) {
+    Value segment = op.getReverse() ? b.sub(b.sub(b.add(first, end), 1), j) : j;
+    return b.add(b.mul(segment, heads), head);
+  };
+  // Whether a segment keeps nothing of its start; null where all keep something.
+  auto forgets = [&](Value place) -> Value {
+    if (!op.getRemembered())
+      return {};
+    Value number = b.load(f32(), b.at(arg(op.getRemembered()), f32(), b.wide(place)));
+    return b.make<arith::CmpFOp>(arith::CmpFPredicate::OLT, number, b.f32(1));
+  };
+  SmallVector<Value> carried = {b.i32(0), b.i32(keys * columns)};
+  if (loadsAhead()) // where there are no segments, nothing can be loaded
+    llvm::append_range(carried, loadWhere(b.less(first, end), placeOf(first)));
+  carried = b.loop(first, end, 1, carried, [&](Value j, ValueRange in) {
+    Value current = in[0], next = in[1], place = placeOf(j);
+    SmallVector<Value> out = {next, current};
+    if (loadsAhead())
+      llvm::append_range(out, load(placeOf(b.min(b.add(j, 1), b.sub(end, 1))), b.i32(0)));
     b.make<gpu::BarrierOp>();
     storeTo(op.getStarts(), place, current);
-    if (!op.getRemembered()) {
-      multiply(place, current, next);
-      return SmallVector<Value>{next, current};
+    Value isForgetful = forgets(place);
+    if (!isForgetful) {
+      multiply(place, current, next, in.drop_front(2));
+      return out;
     }
-    Value number = b.load(f32(), b.at(arg(op.getRemembered()), f32(), b.wide(place)));
-    Value forgets =
-        b.make<arith::CmpFOp>(arith::CmpFPredicate::OLT, number, b.f32(1));
-    auto branch = b.make<scf::IfOp>(TypeRange(), forgets, /*withElseRegion=*/true);
-    {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(branch.thenBlock());
-      forEachElement([&](Value row, Value column, Value element) {
-        Value total = b.loadIf(onlyColumns(column), f32(), [&] {
-          return elementOf(op.getTotals(), place, row, column);
-        });
-        b.store(total, shared(b.add(next, element)));
-      });
-      b.setInsertionPointToStart(branch.elseBlock());
-      multiply(place, current, next);
-    }
-    return SmallVector<Value>{next, current};
+    auto branch = b.make<scf::IfOp>(TypeRange(), isForgetful, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    forEachElement([&](Value row, Value column, Value element) {
+      Value total = b.loadIf(onlyColumns(column), f32(),
+                             [&] { return elementOf(op.getTotals(), place, row, column); });
+      b.store(total, shared(b.add(next, element)));
+    });
+    b.setInsertionPointToStart(branch.elseBlock());
+    multiply(place, current, next, in.drop_front(2));
+    return out;
   });
   b.make<gpu::BarrierOp>();
-  storeTo(op.getFinalState(), item, buffers[0]);
+  storeTo(op.getFinalState(), item, carried[0]);
   b.make<gpu::ReturnOp>();
   return kernel;
 }
