@@ -324,8 +324,7 @@ def hgrn2(q, g, i, *, initial_state=None, cu_seqlens=None, reverse=False, save_s
                            save_states=save_states, **pools)
 
 
-@functools.partial(_named, queries=((), ("q",)))
-def _delta_rule(S, q, k, v, beta, g, scale, lower_bound=None):
+def _delta_step(S, q, k, v, beta, g, scale, lower_bound):
     if lower_bound is not None:
         g = f.clip(g, lower_bound, 0.0)
     if g is not None:
@@ -334,23 +333,41 @@ def _delta_rule(S, q, k, v, beta, g, scale, lower_bound=None):
     return S, S.read(q * scale)
 
 
+@functools.partial(_named, queries=((), ("q",)))
+def _delta_rule(S, q, k, v, beta, g, scale, lower_bound=None):
+    return _delta_step(S, q, k, v, beta, g, scale, lower_bound)
+
+
+# A recurrence has the heads of its first operand.
+@_named
+def _delta_rule_of_values(S, v, q, k, beta, g, scale, lower_bound=None):
+    return _delta_step(S, q, k, v, beta, g, scale, lower_bound)
+
+
+def _delta(q, k, v, beta, g, scale, lower_bound, reverse, shared_state, **named):
+    scale = _default_scale(scale, q)
+    q_heads, v_heads = (x.shape[2] if len(getattr(x, "shape", ())) > 2 else 0 for x in (q, v))
+    if not shared_state and v_heads > q_heads:
+        return _delta_rule_of_values(reverse)(v, q, k, beta, g, scale, lower_bound, **named)
+    return _delta_rule(reverse, _query(shared_state))(q, k, v, beta, g, scale, lower_bound, **named)
+
+
 def delta_rule(q, k, v, beta, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
                save_states=True, shared_state=False, **pools):
     """DeltaNet. u = β·(v − Sᵀ k);  S = S + k uᵀ;  o = scale · Sᵀ q
 
-    q and k [B, T, H, K], taken as given (normalise them before); v [B, T, H, V]; beta [B, T, H].
+    q and k [B, T, Hk, K], taken as given (normalise them before); v [B, T, H, V]; beta [B, T, H]. Hk divides H:
+    value head h has the query and key of head h / (H/Hk), as in Qwen3-Next.
     With `shared_state`, q and o may have more heads, which share those of the others."""
-    return _delta_rule(reverse, _query(shared_state))(
-        q, k, v, beta, None, _default_scale(scale, q), initial_state=initial_state,
-        cu_seqlens=cu_seqlens, save_states=save_states, **pools)
+    return _delta(q, k, v, beta, None, scale, None, reverse, shared_state, initial_state=initial_state,
+                  cu_seqlens=cu_seqlens, save_states=save_states, **pools)
 
 
 def gated_delta_rule(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None,
                      reverse=False, save_states=True, shared_state=False, **pools):
     """Gated DeltaNet: `delta_rule` after a decay by exp(g), g [B, T, H]."""
-    return _delta_rule(reverse, _query(shared_state))(
-        q, k, v, beta, g, _default_scale(scale, q), initial_state=initial_state,
-        cu_seqlens=cu_seqlens, save_states=save_states, **pools)
+    return _delta(q, k, v, beta, g, scale, None, reverse, shared_state, initial_state=initial_state,
+                  cu_seqlens=cu_seqlens, save_states=save_states, **pools)
 
 
 def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
@@ -361,9 +378,8 @@ def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, re
     bound that the gate's function has: from -7.75 on, chunks of any such gates stay on tensor cores."""
     if lower_bound is not None and not lower_bound < 0:
         raise ValueError(f"kda: 'lower_bound' must be below 0, but is {lower_bound!r}")
-    return _delta_rule(reverse, _query(shared_state))(
-        q, k, v, beta, g, _default_scale(scale, q), lower_bound, initial_state=initial_state,
-        cu_seqlens=cu_seqlens, save_states=save_states, **pools)
+    return _delta(q, k, v, beta, g, scale, lower_bound, reverse, shared_state, initial_state=initial_state,
+                  cu_seqlens=cu_seqlens, save_states=save_states, **pools)
 
 
 for _name in __all__:

@@ -205,6 +205,45 @@ class Split(unittest.TestCase):
                     for n in ("initial_state", *more):
                         self.assertLessEqual(error(found[n].grad, wanted[n].grad), 4 * LIMIT, n)
 
+    def test_fewer_query_and_key_heads(self):
+        """As in Qwen3-Next: the same as with repeated heads, whole and in segments."""
+        for name in ("delta_rule", "gated_delta_rule", "kda"):
+            for packed in (False, True):
+                tensors, own = case("kda" if name == "kda" else "gated_delta_rule", packed)
+                if name == "delta_rule":
+                    del tensors["g"]
+                tensors |= {n: tensors[n][:, :, :1].contiguous() for n in "qk"}
+                function = getattr(ejk.ops, name)
+                wanted, whole, cut = ({n: t.clone().requires_grad_() for n, t in tensors.items()} for _ in range(3))
+                repeated = {n: t.repeat_interleave(2, 2) if n in "qk" else t for n, t in wanted.items()}
+                results = [function(**repeated, **own), function(**whole, **own),
+                           ejk.split(function, **cut, **own, parts=4)]
+                for o, state in results:
+                    losses(o, state).backward()
+                for found, (o, state) in ((whole, results[1]), (cut, results[2])):
+                    for what, a, b in [("o", o, results[0][0]), ("state", state, results[0][1]),
+                                       *((n, found[n].grad, wanted[n].grad) for n in tensors)]:
+                        self.assertLessEqual(error(a.detach(), b.detach()), 4 * LIMIT, (name, packed, what))
+        with self.assertRaisesRegex(
+                ejk.TensorError, "'q' and 'k' must have as many heads, which divide v's 2, but have 1 and 2"):
+            ejk.split(ejk.ops.kda, **(case("kda", False)[0] | {"q": torch.zeros(2, 40, 1, 8)}), parts=2)
+
+    def test_a_bound_of_gates(self):
+        """A third of the gates are clipped, and their gradients are zero."""
+        for packed in (False, True):
+            tensors, own = case("kda", packed)
+            wanted, found = ({n: t.clone().requires_grad_() for n, t in tensors.items()} for _ in range(2))
+            whole = ejk.ops.kda(**wanted, **own, lower_bound=-0.2)
+            cut = ejk.split(ejk.ops.kda, **found, **own, lower_bound=-0.2, parts=4)
+            losses(*whole).backward()
+            losses(*cut).backward()
+            self.assertEqual(int((wanted["g"].grad == 0).sum()), int((tensors["g"] < -0.2).sum()))
+            for what, a, b in [("o", cut[0], whole[0]), ("state", cut[1], whole[1]),
+                               *((n, found[n].grad, wanted[n].grad) for n in tensors)]:
+                self.assertLessEqual(error(a.detach(), b.detach()), 4 * LIMIT, (packed, what))
+        with self.assertRaisesRegex(ValueError, "'lower_bound' must be below 0, but is 0.5"):
+            ejk.split(ejk.ops.kda, **tensors, **own, lower_bound=0.5, parts=4)
+
     def test_rows_after_the_last_offset(self):
         for name in FUNCTIONS:
             tensors, _ = case(name, True)

@@ -50,8 +50,10 @@ def error(a, b):
 
 
 class ShardMap(unittest.TestCase):
-    def check(self, name, packed, cu=None, limit=LIMIT, kind=jnp.float32):
+    def check(self, name, packed, cu=None, limit=LIMIT, kind=jnp.float32, key_heads=None, **constants):
         tensors, options = case(name, packed)
+        options |= constants
+        tensors |= {n: tensors[n][:, :, :key_heads] for n in "qk" if n in tensors}
         if cu is not None:
             options = {"cu_seqlens": jnp.asarray(cu, jnp.int32)}
             tensors = {n: t if n in SHARED else t.at[:, cu[-1]:].set(jnp.nan)
@@ -82,6 +84,14 @@ class ShardMap(unittest.TestCase):
         for name in ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule", "recurrent", "kda"):
             with self.subTest(name):
                 self.check(name, False)
+
+    def test_fewer_query_and_key_heads(self):
+        for name, packed in (("gated_delta_rule", False), ("kda", True)):
+            self.check(name, packed, key_heads=1)
+
+    def test_a_bound_of_gates(self):
+        for packed in (False, True):
+            self.check("kda", packed, lower_bound=-0.2)
 
     def test_packed_sequences_across_cuts(self):
         for name in ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule", "recurrent", "kda"):

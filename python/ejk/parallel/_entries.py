@@ -31,18 +31,22 @@ def _mamba2_state(S, v, k, dt, A, dt_bias, dt_softplus):
     return S.decay(A * dt).add(k, dt * v), v
 
 
+def _decayed(S, g, lower_bound):
+    if lower_bound is not None:
+        g = f.clip(g, lower_bound, 0.0)
+    return S if g is None else S.decay(g)
+
+
 @recurrence
-def _delta_state(S, v, k, beta, g):
-    if g is not None:
-        S = S.decay(g)
+def _delta_state(S, v, k, beta, g, lower_bound):
+    S = _decayed(S, g, lower_bound)
     return S.add(k, beta * (v - S.read(k))), v
 
 
 # As _delta_state without values: what a segment makes of a state, in the place of its values.
 @recurrence
-def _delta_transition(S, beta, k, g):
-    if g is not None:
-        S = S.decay(g)
+def _delta_transition(S, beta, k, g, lower_bound):
+    S = _decayed(S, g, lower_bound)
     return S.add(k, (0.0 - beta) * S.read(k)), beta
 
 
@@ -58,7 +62,7 @@ def _state_only(text):
 def _final(function, operands, initial_state, cu_seqlens):
     text = function.mlir(*operands, initial_state=initial_state, cu_seqlens=cu_seqlens)
     given = [t for t in (*operands, initial_state, cu_seqlens)
-             if t is not None and not isinstance(t, bool)]
+             if t is not None and not isinstance(t, (bool, float))]
     return _state_only(text)(*given)
 
 
@@ -73,10 +77,12 @@ def final_state(tensors, constants, initial_state, cu_seqlens):
     own = [tensors.get(n) for n in names]
     if "dt_softplus" in constants:
         own.append(constants["dt_softplus"])
+    if "beta" in tensors:
+        own.append(constants.get("lower_bound"))
     return _final(function, own, initial_state, cu_seqlens)
 
 
-def delta_transition(tensors, identity):
+def delta_transition(tensors, constants, identity):
     """The K×K matrix that a segment multiplies a state by; `identity` is [B, H, K, K]."""
-    own = [tensors.get(n) for n in ("beta", "k", "g")]
+    own = [tensors.get(n) for n in ("beta", "k", "g")] + [constants.get("lower_bound")]
     return _final(_delta_transition, own, identity, None)

@@ -73,3 +73,12 @@ def split(function, *tensors, parts, **named):
             raise TensorError(f"ejk.split takes tensors of torch, but got a {type(tensor).__module__}."
                               f"{type(tensor).__qualname__}; ejk.parallel.jax divides JAX's arrays in a shard_map")
     return getattr(torch, name)(*tensors, **named, group=torch.Local(parts))
+
+
+def checked_bound(lower_bound):
+    """The constant of a KDA whose gates are clipped to [lower_bound, 0], by its name; none without."""
+    if lower_bound is None:
+        return {}
+    if not lower_bound < 0:
+        raise ValueError(f"kda: 'lower_bound' must be below 0, but is {lower_bound!r}")
+    return {"lower_bound": float(lower_bound)}

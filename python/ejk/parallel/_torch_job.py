@@ -109,7 +109,7 @@ class Job:
             if not segment.whole or not (segment.from_left or segment.to_right):
                 return k.new_zeros(rows, self.heads, self.K, self.K, dtype=torch.float32)
             identity = torch.eye(self.K, device=k.device).expand(rows, self.heads, -1, -1)
-            return _entries.delta_transition(self.tensors, identity.contiguous())
+            return _entries.delta_transition(self.tensors, self.constants, identity.contiguous())
 
         def total(name):
             gate = self.tensors.get(name)

@@ -15,6 +15,7 @@ import numpy as np
 from .. import ops
 from .._errors import TensorError
 from . import _entries
+from ._segments import checked_bound
 
 __all__ = ["recurrent", "gla", "simple_gla", "mamba2_ssd", "delta_rule", "gated_delta_rule", "kda"]
 
@@ -109,7 +110,7 @@ def _transition(tensors, constants, delta):
     H, K = max(tensors["q"].shape[2], tensors["v"].shape[2]), k.shape[3]
     if delta:
         identity = jnp.broadcast_to(jnp.eye(K, dtype=jnp.float32), (k.shape[0], H, K, K))
-        return _entries.delta_transition(tensors, identity)
+        return _entries.delta_transition(tensors, dict(constants), identity)
 
     def total(name):
         return tensors[name].astype(jnp.float32).sum(1) if name in tensors else 0.0
@@ -170,10 +171,13 @@ _over_time.defvjp(_forward, _backward)
 def _run(axis, tensors, initial_state, cu_seqlens, delta, **constants):
     tensors = {n: t for n, t in tensors.items() if t is not None}
     k, v = tensors["k"], tensors["v"]
-    if "dt" not in tensors and not tensors["q"].shape[2] == k.shape[2] == v.shape[2]:
+    q_heads, k_heads, v_heads = (tensors[n].shape[2] for n in "qkv")
+    if delta and (not q_heads == k_heads > 0 or v_heads % k_heads):
+        raise TensorError(f"'q' and 'k' must have as many heads, which divide v's {v_heads}, but have "
+                          f"{q_heads} and {k_heads}")
+    if not delta and "dt" not in tensors and not q_heads == k_heads == v_heads:
         raise TensorError("'q', 'k' and 'v' must have as many heads; repeat them before, but they "
-                          "have "
-                          + ", ".join(str(tensors[n].shape[2]) for n in "qkv"))
+                          f"have {q_heads}, {k_heads}, {v_heads}")
     if cu_seqlens is not None and k.shape[0] != 1:
         raise TensorError(f"packed sequences have a batch of 1, but 'k' has {k.shape[0]}")
     if initial_state is None:
@@ -234,7 +238,7 @@ def gated_delta_rule(q, k, v, g, beta, *, axis, scale=None, initial_state=None, 
                 scale=scale)
 
 
-def kda(q, k, v, g, beta, *, axis, scale=None, initial_state=None, cu_seqlens=None):
+def kda(q, k, v, g, beta, *, axis, scale=None, initial_state=None, cu_seqlens=None, lower_bound=None):
     """`ejk.ops.kda` of this device's rows."""
-    return gated_delta_rule(q, k, v, g, beta, axis=axis, scale=scale, initial_state=initial_state,
-                            cu_seqlens=cu_seqlens)
+    return _run(axis, dict(q=q, k=k, v=v, g=g, beta=beta), initial_state, cu_seqlens, True,
+                scale=scale, **checked_bound(lower_bound))

@@ -12,7 +12,7 @@ from operator import index
 import torch
 
 from .._errors import TensorError
-from ._segments import Segment, boundaries
+from ._segments import Segment, boundaries, checked_bound
 from ._torch_job import OVER_TIME, Job
 
 #: Of `ejk.ops`.
@@ -207,12 +207,12 @@ def mamba2_ssd(x, dt, A, B, C, D=None, dt_bias=None, *, dt_softplus=False, initi
                 cu_seqlens, False, dt_softplus=bool(dt_softplus))
 
 
-def _delta(q, k, v, g, beta, scale, initial_state, cu_seqlens, group):
-    if k.shape[2] != v.shape[2] or q.shape[2] != v.shape[2]:
-        raise TensorError(f"'q' and 'k' must have v's {v.shape[2]} heads, but have {q.shape[2]} "
-                          f"and {k.shape[2]}; repeat them before")
+def _delta(q, k, v, g, beta, scale, initial_state, cu_seqlens, group, **bound):
+    if not k.shape[2] == q.shape[2] > 0 or v.shape[2] % k.shape[2]:
+        raise TensorError(f"'q' and 'k' must have as many heads, which divide v's {v.shape[2]}, but have "
+                          f"{q.shape[2]} and {k.shape[2]}")
     return _run(group, dict(q=q, k=k, v=v, g=g, beta=beta), initial_state, cu_seqlens, True,
-                scale=scale)
+                scale=scale, **bound)
 
 
 def delta_rule(q, k, v, beta, *, scale=None, initial_state=None, cu_seqlens=None, group=None):
@@ -226,6 +226,8 @@ def gated_delta_rule(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seq
     return _delta(q, k, v, g, beta, scale, initial_state, cu_seqlens, group)
 
 
-def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, group=None):
+def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, group=None,
+        lower_bound=None):
     """`ejk.ops.kda` of this process's rows."""
-    return _delta(q, k, v, g, beta, scale, initial_state, cu_seqlens, group)
+    return _delta(q, k, v, g, beta, scale, initial_state, cu_seqlens, group,
+                  **checked_bound(lower_bound))
