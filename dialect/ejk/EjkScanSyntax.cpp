@@ -186,7 +186,8 @@ void ScanOp::print(OpAsmPrinter &p) {
     p << " saves(" << getSaves().getTypes() << ")";
   p.printOptionalAttrDictWithKeyword(
       (*this)->getAttrs(), {getHasInitialAttrName(), getReverseAttrName(), getSaveEveryAttrName(),
-                            getSegmentsAttrName(), getTrailingAttrName(), "operandSegmentSizes", "resultSegmentSizes"});
+                            getSegmentsAttrName(), getTrailingAttrName(), "operandSegmentSizes",
+                            "resultSegmentSizes"});
   p << " ";
   p.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
