@@ -39,6 +39,47 @@ def ExpandQueries : Pass<"ejk-expand-queries"> {
                     Statistic<"numKept", "kept", "scans that kept their queries">];
 }
 
+def EnlargeStepTiles : Pass<"ejk-enlarge-step-tiles", "::mlir::ModuleOp"> {
+  let summary = "give step-by-step kernels large tiles for launches of many heads";
+  let description = [{
+    What: copies a function whose scans go step by step. In the copy threads have four times the elements
+    of a state (`ejk.large_tiles`): 32 rows of 4 columns, not 8. A
+    launch takes the copy where its warps are many (`cost::kWarpsOfLargeStepTiles`), and has more than one
+    step.
+
+    Why: a thread's sums are passed from lane to lane less often, and its warp reads and writes whole
+    lines of the state. But a step takes the longer, the more elements a thread has, which counts where
+    few warps leave a device idle.
+
+    Results have the same bits: a thread sums each lane's rows apart, and these sums in the order in which
+    lanes pass them on.
+
+    Scans of a derivative stay as they are; so do scans of several states, those that read saved states, and
+    those whose rows are not 64, 128 or 256 or whose columns do not fill warps.
+
+    Before:
+    ```mlir
+    func.func @f(%k: tensor<?x?x?x128xf32>, …) attributes {…} {
+      %o, %ht = ejk.scan …
+    }
+    ```
+    After:
+    ```mlir
+    func.func @f_large_tiles(%k: tensor<?x?x?x128xf32>, …)
+        attributes {ejk.alternative_of = "f", ejk.schedule = "step",
+                    ejk.when = ["and", [">=", "T", 2],
+                                [">=", ["*", "B", ["*", "H", 16]], ["*", "device.multiprocessors", 15]]], …} {
+      %o, %ht = ejk.scan … attributes {ejk.large_tiles}
+    }
+    func.func @f(%k: tensor<?x?x?x128xf32>, …) attributes {ejk.schedule = "step", …} {
+      %o, %ht = ejk.scan …
+    }
+    ```
+  }];
+  let dependentDialects = ["::ejk::EjkDialect"];
+  let statistics = [Statistic<"numEnlarged", "enlarged", "functions copied with large tiles">];
+}
+
 def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
   let summary = "copy functions for the schedules that a package has of them";
   let description = [{

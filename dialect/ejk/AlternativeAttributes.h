@@ -23,6 +23,9 @@ constexpr llvm::StringLiteral kWhenAttr = "ejk.when";
 /// what they give, or everywhere if a recurrence corrects its state, and states are saved in f32
 /// (passes/Rounding.h). On a block program: that program's, whose state is a column.
 constexpr llvm::StringLiteral kTwoTermsAttr = "ejk.two_terms";
+/// On a scan that goes step by step: a thread has more elements of the state, for launches of many heads
+/// (--ejk-enlarge-step-tiles).
+constexpr llvm::StringLiteral kLargeTilesAttr = "ejk.large_tiles";
 } // namespace ejk
 
 #endif // EJK_DIALECT_EJK_ALTERNATIVEATTRIBUTES_H

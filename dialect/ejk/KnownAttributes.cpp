@@ -234,6 +234,7 @@ static constexpr DialectAttribute ejkAttributes[] = {
     {kNeedsAttr, Kind::condition, true, false, false},
     {kWhenAttr, Kind::condition, true, false, false},
     {kTwoTermsAttr, Kind::unit, true, false, false},
+    {kLargeTilesAttr, Kind::unit, true, false, false},
     {kNumInputsAttr, Kind::integer, true, false, false},
     {kDecayClassAttr, Kind::string, true, false, false},
 };

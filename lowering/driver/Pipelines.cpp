@@ -103,6 +103,7 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
     pm.addPass(createSplitOverTime(rows));
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
+    pm.addPass(createEnlargeStepTiles());
   }
   // What stands between recurrences becomes as few elementwise ops as it can.
   OpPassManager &functions = pm.nest("func.func");

@@ -90,6 +90,8 @@ private:
     bool mayBeOne = !scan.getCuSeqlens() && !scan.getSegments() &&
                     (steps == 1 || (ShapedType::isDynamic(steps) && isForDecoding(scan)));
     bool mayBeMore = scan.getCuSeqlens() || scan.getSegments() || steps != 1;
+    // Launches of one step take no large tiles.
+    mayBeOne &= !scan->hasAttr(kLargeTilesAttr);
     // A scan beside a block program is there for the steps that the program does not take.
     if (auto it = alternatives.find(scan); it != alternatives.end()) {
       mayBeOne = it->second.single;

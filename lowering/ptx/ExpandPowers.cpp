@@ -43,6 +43,23 @@ static Number expandExp2(FloatBuilder &m, ArrayRef<Number> x) {
   return exponential(m, {x[0], m.f(0)});
 }
 
+/// 2ⁿ·(e^r − 1) + (2ⁿ − 1) with x = n·ln 2 + r, all of it halved, as 2¹²⁸ is no number.
+static Number expandExpM1(FloatBuilder &m, ArrayRef<Number> operands) {
+  // Past these bounds the result is −1 and infinity.
+  Number x = m.maximum(m.minimum(operands[0], m.f(89)), m.f(-26));
+  // Numbers near 1.5·2²³ are integers, and their last bits hold n + 126, the exponent of 2ⁿ⁻¹.
+  Number shift = m.f(0x1.8p23 + 126), shifted = m.fma(x, m.f(kLog2E), shift), n = shifted - shift;
+  Number half = m.fromBits(m.bits(shifted) << m.i(23));
+  Number r = m.fma(n, m.f(0x1.05c61p-29), m.fma(n, m.f(-0x1.62e43p-1), x));
+  // e^r − 1 = r + r²·Q(r) of |r| ≤ ln 2 / 2.
+  Number q = m.polynomial(r, {0.5000000046182808, 0.16666666816779777, 0.041666355301753416,
+                              0.008333273110355775, 0.0013940969587362753, 0.00019914140364375135});
+  Number result = m.fma(m.fma(r * r, q, r), half, half - m.f(0.5));
+  // A half of the smallest is none, and the sum of 0 and −0 is 0.
+  Number isSmall = m.less(m.abs(operands[0]), m.f(0x1p-24));
+  return m.select(isSmall, operands[0], result + result);
+}
+
 //===----------------------------------------------------------------------===//
 // sinh, cosh
 //===----------------------------------------------------------------------===//
@@ -173,6 +190,7 @@ static Number expandFPowI(FloatBuilder &m, ArrayRef<Number> operands) {
 
 void ejk::populatePowerExpansions(RewritePatternSet &patterns) {
   addExpansion<math::Exp2Op>(patterns, expandExp2);
+  addExpansion<math::ExpM1Op>(patterns, expandExpM1);
   addExpansion<math::SinhOp>(patterns, expandSinh);
   addExpansion<math::CoshOp>(patterns, expandCosh);
   addExpansion<math::PowFOp>(patterns, expandPowF);

@@ -15,7 +15,7 @@ namespace ejk {
 void populateTrigonometricExpansions(mlir::RewritePatternSet &patterns);
 /// log, log2, log10, log1p, asinh, acosh, atanh.
 void populateLogarithmExpansions(mlir::RewritePatternSet &patterns);
-/// exp2, sinh, cosh, powf, fpowi.
+/// exp2, expm1, sinh, cosh, powf, fpowi.
 void populatePowerExpansions(mlir::RewritePatternSet &patterns);
 /// exp and rsqrt, for targets with a unit for them.
 void populateSpecialFunctions(mlir::RewritePatternSet &patterns);

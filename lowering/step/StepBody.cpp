@@ -186,19 +186,31 @@ void StepEmitter::runRead(ReadOp op) {
   }
   Tile vector = rowTileOf(op.getVector());
   for (unsigned j = 0; j < cols; ++j) {
-    Value sum = b.make<arith::MulFOp>(state[j], vector[0]);
-    for (unsigned i = 1; i < plan.rowsPerThread; ++i)
-      sum = b.make<math::FmaOp>(state[i * cols + j], vector[i], sum);
-    result.push_back(sum);
+    SmallVector<Value> chains(plan.rowChains);
+    for (unsigned i = 0; i < plan.rowsPerThread; ++i) {
+      Value element = state[i * cols + j], &sum = chains[plan.chainOf(i)];
+      sum = sum ? b.make<math::FmaOp>(element, vector[i], sum).getResult()
+                : b.make<arith::MulFOp>(element, vector[i]).getResult();
+    }
+    result.push_back(combineChains(chains, [&](Value a, Value c) { return sumOf(a, c); }));
   }
   sumOverLanes(result);
   tiles[op.getResult()] = result;
 }
 
+/// Combines what a thread computed of the rows of several lanes in the order of those lanes' butterfly.
+Value StepEmitter::combineChains(SmallVectorImpl<Value> &chains, Combine combine) {
+  for (unsigned distance = chains.size() / 2; distance; distance /= 2)
+    for (unsigned i = 0; i < distance; ++i)
+      chains[i] = combine(chains[i], chains[i + distance]);
+  return chains.front();
+}
+
 /// Combines the values of the lanes and warps that share columns.
 void StepEmitter::combineLanes(Tile &partial, Combine combine) {
-  // A butterfly leaves the same bits in every lane.
-  for (unsigned distance = 1; distance < plan.rowLanes; distance *= 2)
+  // A butterfly leaves the same bits in every lane. Lanes that lie far apart are first: those whose rows
+  // one thread has in large tiles.
+  for (unsigned distance = plan.rowLanes / 2; distance; distance /= 2)
     for (Value &sum : partial) {
       auto shuffle =
           b.make<gpu::ShuffleOp>(sum, b.i32(distance), b.i32(kWarpSize), gpu::ShuffleMode::XOR);
@@ -225,10 +237,12 @@ void StepEmitter::runReduction(Operation *op) {
   };
   if (isa<MaxOp>(op) && !alongColumns)
     clearPaddedRows(vector, 1, lowest);
-  Value result = vector[0];
-  for (Value element : ArrayRef(vector).drop_front())
-    result = combine(result, element);
-  Tile all = {result};
+  SmallVector<Value> chains(alongColumns ? 1 : plan.rowChains);
+  for (auto [i, element] : llvm::enumerate(vector)) {
+    Value &result = chains[alongColumns ? 0 : plan.chainOf(i)];
+    result = result ? combine(result, element) : element;
+  }
+  Tile all = {combineChains(chains, combine)};
   if (alongColumns)
     combineColumns(all, combine);
   else

@@ -147,6 +147,7 @@ private:
   void sumOverLanes(Tile &partial) {
     combineLanes(partial, [&](Value a, Value c) { return sumOf(a, c); });
   }
+  Value combineChains(llvm::SmallVectorImpl<Value> &chains, Combine combine);
   void combineLanes(Tile &partial, Combine combine);
   void combineWarps(Tile &partial, Combine combine);
   // StepExchange.cpp: a whole state in a block.

@@ -429,8 +429,9 @@ private:
 };
 } // namespace
 
-FailureOr<StepPlan> StepPlan::analyze(ScanOp scan, const llvm::DenseSet<Value> &aside) {
-  return Planner(scan, /*singleStep=*/false, aside).analyze(/*mayBeWhole=*/false);
+FailureOr<StepPlan> StepPlan::analyze(ScanOp scan, const llvm::DenseSet<Value> &aside,
+                                      bool mayBeWhole) {
+  return Planner(scan, /*singleStep=*/false, aside).analyze(mayBeWhole);
 }
 
 /// The figures of a plan for rows without states.

@@ -15,6 +15,11 @@
 // divides rows over warps too, so that a warp accesses whole cache lines, and reduces once
 // through shared memory.
 //
+// Where there are many thread blocks, a thread of a kernel for many steps may have the rows of
+// several lanes (kLargeTilesAttr): it has fewer sums to shuffle, and its warp accesses longer lines.
+// It sums the rows of each such lane apart (rowChains), and then as the lanes would, so that results
+// have the same bits.
+//
 // A step may need sums along both axes in turn: where what it reads along one axis decides over
 // what it reads along the other, or a sum over channels over what it adds. No column is independent
 // then. One thread block has the *whole state*, and sums over columns go through shared memory, as
@@ -95,7 +100,9 @@ struct StepPlan {
   bool wholeState = false;
   /// Whether states lie in pools as [V,K].
   bool valueMajor = false;
-  unsigned rowsPerThread = 1, rowLanes = 1, rowWarps = 1, rowGroup = 1;
+  unsigned rowsPerThread = 1, rowLanes = 1, rowWarps = 1;
+  /// Rows of a thread that are loaded together; and the lanes whose rows it has.
+  unsigned rowGroup = 1, rowChains = 1;
   unsigned colsPerThread = 1, colLanes = 1, colWarps = 1;
   unsigned columnBlocks = 1;
 
@@ -117,6 +124,8 @@ struct StepPlan {
 
   unsigned threads() const { return rowWarps * colWarps * 32; }
   unsigned rowSlots() const { return rowWarps * rowLanes; }
+  /// The lane, among those whose rows a thread has, of its row `i`.
+  unsigned chainOf(unsigned i) const { return i / rowGroup % rowChains; }
   unsigned paddedRows() const { return rowsPerThread * rowSlots(); }
   unsigned blockColumns() const { return colWarps * colLanes * colsPerThread; }
   unsigned stages() const { return singleStep ? 1 : 2; }
@@ -150,9 +159,10 @@ struct StepPlan {
   static mlir::FailureOr<StepPlan> make(ScanOp scan, bool singleStep = false);
   /// The part of a plan that does not depend on the GPU: axes, values that depend on a state,
   /// layouts and crossings. Emits an error at the op in the way if `scan` is not supported.
-  /// Values of `aside`, side reads and what depends on them, have no place in it.
-  static mlir::FailureOr<StepPlan> analyze(ScanOp scan,
-                                           const llvm::DenseSet<mlir::Value> &aside);
+  /// Values of `aside`, side reads and what depends on them, have no place in it. Nor have whole
+  /// states, unless they may be.
+  static mlir::FailureOr<StepPlan> analyze(ScanOp scan, const llvm::DenseSet<mlir::Value> &aside,
+                                           bool mayBeWhole = false);
 };
 
 } // namespace ejk

@@ -1,5 +1,6 @@
 //===- StepSizes.cpp - tiles and stages of a step-by-step kernel ----------===//
 #include "lowering/step/StepSizes.h"
+#include "dialect/ejk/AlternativeAttributes.h"
 #include "lowering/kernels/PooledStates.h"
 #include "lowering/target/CostModel.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -8,18 +9,43 @@
 using namespace mlir;
 using namespace ejk;
 
+/// The lanes that the rows of a state divide into.
+static unsigned lanesOf(unsigned rows, unsigned rowsOfTile) {
+  return std::clamp(rows / rowsOfTile, 1u, unsigned(kWarpSize));
+}
+
+unsigned ejk::warpsOfLargeTiles(const StepPlan &plan) {
+  ScanOp scan = plan.scan;
+  auto type = scan.getNumStates() == 1
+                  ? dyn_cast<VectorType>(scan.getStateArgs().front().getType())
+                  : VectorType();
+  if (!type || type.getRank() != 2 || plan.wholeState || !scan.getSavedStates().empty())
+    return 0;
+  if (!llvm::isPowerOf2_64(plan.rows) || plan.rows < 64 || plan.rows > 256)
+    return 0;
+  unsigned columns = cost::kColumnsOfStepTile * kWarpSize / lanesOf(plan.rows, cost::kRowsOfLargeStepTile);
+  unsigned warps = plan.columns / columns;
+  bool fit = plan.columns % columns == 0 && (warps <= kMostColumnWarps || warps % kMostColumnWarps == 0);
+  return fit && warps > 1 ? warps : 0;
+}
+
 void StepSizes::chooseTile() {
   plan.valueMajor = PooledScan(scan).valueMajor();
   unsigned rows = unsigned(llvm::PowerOf2Ceil(plan.rows));
   // With a saved state, registers suffice for 32 elements only.
   bool saves = !scan.getSavedStates().empty() || !scan.getSaves().empty();
   plan.colsPerThread =
-      unsigned(std::min<int64_t>(saves && rows > 256 ? 2 : 4, llvm::PowerOf2Ceil(plan.columns)));
+      unsigned(std::min<int64_t>(saves && rows > 256 ? 2 : cost::kColumnsOfStepTile,
+                                 llvm::PowerOf2Ceil(plan.columns)));
   plan.rowGroup = std::min(4u, rows);
   // 32 state elements per thread (64 for 512 rows): enough work between two reads of shared
   // memory, and few enough registers for 12 or more warps per SM without spills.
-  unsigned slots = std::clamp(rows / 8, 1u, 32u);
+  unsigned slots = lanesOf(rows, cost::kRowsOfStepTile);
   plan.rowLanes = slots;
+  if (!plan.singleStep && warpsOfLargeTiles(plan) && scan->hasAttr(kLargeTilesAttr)) {
+    plan.rowLanes = lanesOf(rows, cost::kRowsOfLargeStepTile);
+    plan.rowChains = slots / plan.rowLanes;
+  }
   if (plan.singleStep) {
     // A warp loads 256 contiguous bytes: 64 elements along the axis that is innermost in memory.
     // Threads have twice the elements, so that few threads have many outstanding loads.
@@ -35,7 +61,7 @@ void StepSizes::chooseTile() {
   plan.colLanes = kWarpSize / plan.rowLanes;
   uint64_t columnWarps =
       llvm::divideCeil(uint64_t(plan.columns), plan.colLanes * plan.colsPerThread);
-  uint64_t mostWarps = plan.wholeState ? kMostWarpsOfState : std::max(1u, 4 / plan.rowWarps);
+  uint64_t mostWarps = plan.wholeState ? kMostWarpsOfState : std::max(1u, kMostColumnWarps / plan.rowWarps);
   for (; plan.wholeState && columnWarps > mostWarps; plan.colsPerThread *= 2)
     columnWarps = llvm::divideCeil(columnWarps, 2);
   plan.colWarps = unsigned(std::min(columnWarps, mostWarps));
@@ -123,8 +149,9 @@ void StepSizes::chooseChunk() {
       break;
   sizeStages();
   unsigned elements = std::max(1u, plan.rowsPerThread * plan.colsPerThread);
-  plan.unroll = std::clamp(unsigned(llvm::bit_floor(cost::kUnrolledElements / elements)), 1u,
-                           std::min(2u, plan.chunk));
+  unsigned most = plan.rowChains > 1 ? 1 : std::min(2u, plan.chunk); // large tiles leave few registers
+  plan.unroll =
+      std::clamp(unsigned(llvm::bit_floor(cost::kUnrolledElements / elements)), 1u, most);
 }
 
 unsigned StepSizes::sizeStages() {

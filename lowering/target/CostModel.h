@@ -342,6 +342,16 @@ unsigned elementsBeforeBulkStoreIsRead(bool hasManyMatmuls);
 /// unrolled steps of a thread. They leave room for two blocks or more on each multiprocessor.
 constexpr unsigned kPrefetchRegisters = 26, kStageFloats = 10 * 1024, kUnrolledElements = 256;
 
+/// Rows and columns of a state that a thread has; and how many rows where warps are many: so many, of these
+/// large tiles, on four multiprocessors. Registers let one run eight of them, or sixteen of small tiles. H200,
+/// ms, small and large tiles: GDN of 128×128, 64 sequences of 4 rows and 32 heads (62 warps a multiprocessor)
+/// 0.135, 0.086; 4 sequences (3.9) 0.0142, 0.0117. GLA of f32 rows of 128×128, 1,024 rows, 144 heads (4.4) 1.05,
+/// 0.80, 96 heads (2.9) 0.514, 0.529.
+/// States of 64×64, of one such warp, which then loads all rows, 448 heads of 1,024 rows (3.4) 0.469, 0.652: they
+/// have small tiles alone.
+constexpr unsigned kRowsOfStepTile = 8, kColumnsOfStepTile = 4, kRowsOfLargeStepTile = 32;
+constexpr int64_t kWarpsOfLargeStepTiles = 15;
+
 /// Addresses at which a block's rows start, of two registers each, that stay in registers over a
 /// loop. Where there are more, the loop adds offsets to the kernel's arguments. From the registers
 /// that ptxas counted.

@@ -61,6 +61,7 @@ static constexpr const char *kCommon[] = {
     "ejk-partition-warps",
     "ejk-partition-warps{arch=sm_90a}",
     "ejk-make-alternatives",
+    "ejk-enlarge-step-tiles",
     "ejk-select-schedule",
     "ejk-select-schedule{schedule=chunk}",
     "ejk-plan-memory",

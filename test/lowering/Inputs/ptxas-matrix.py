@@ -2,7 +2,7 @@
 
 Takes the smallest set of cases, greedily, in which every pair of choices (gates,
 type, variant, head size, architecture) meets; --full takes all. Prints a table of
-registers and shared memory, of the kernel for any T and of the one for T = 1.
+registers and shared memory, of the kernel for any T, of the one for T = 1, and of the one with large tiles.
 """
 import argparse
 import concurrent.futures
@@ -20,9 +20,12 @@ import recurrence_text as text  # noqa: E402
 
 SIZES = [(1, 1), (3, 5), (60, 60), (64, 64), (100, 72), (128, 128), (256, 256), (512, 512),
          (512, 16)]
+SIZES_OF_LARGE_TILES = [(128, 128), (256, 256)]
 ARCHS = ["sm_80", "sm_90"]
-# Twelve warps of a multiprocessor, which hide a load's latency, have so many each.
+# Twelve warps of a multiprocessor, which hide a load's latency, have so many each. Eight have large tiles.
 MOST_REGISTERS_AT_128 = 168
+MOST_OF_LARGE_TILES = 255
+KINDS = ("any T", "T = 1", "large tiles")
 
 
 def pairs(case):
@@ -49,6 +52,10 @@ def figures(args, folder, case):
         return str(problem)
 
 
+def kind_of(kernel):
+    return "T = 1" if kernel.endswith("_one") else "large tiles" if "_large_tiles_" in kernel else "any T"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ejk-compile", required=True)
@@ -62,7 +69,8 @@ def main():
     if not args.full:
         cases = sorted(set(covering(cases) + measured), key=cases.index)
     failed = []
-    print(f"{'':34}{'any T':>18}{'T = 1':>18}\n{'':34}" + 2 * f"{'registers':>10}{'shared':>8}")
+    print(f"{'':34}" + "".join(f"{kind:>18}" for kind in KINDS) + f"\n{'':34}" +
+          len(KINDS) * f"{'registers':>10}{'shared':>8}")
     with tempfile.TemporaryDirectory(prefix="ejk-ptxas-") as folder, \
             concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for case, found in zip(cases, pool.map(lambda case: figures(args, folder, case), cases)):
@@ -70,16 +78,18 @@ def main():
             if isinstance(found, str):
                 failed.append(f"{words}: {found}")
                 continue
-            kernels = {f.kernel.endswith("_one"): f for f in found}
+            kernels = {kind_of(f.kernel): f for f in found}
             cell = lambda f: f"{f.registers:10}{f.shared:8}" if f else f"{'-':>10}{'-':>8}"
-            print(f"{words}{cell(kernels.get(False))}{cell(kernels.get(True))}", flush=True)
+            print(f"{words}{''.join(cell(kernels.get(kind)) for kind in KINDS)}", flush=True)
             for f in found:
                 if f.stack or f.spilled:
                     failed.append(f"{words}: {f.kernel} has {f.stack} bytes of local memory and "
                                   f"spills {f.spilled}")
-                if case[3] == (128, 128) and f.registers > MOST_REGISTERS_AT_128:
+                most = MOST_OF_LARGE_TILES if kind_of(f.kernel) == "large tiles" else MOST_REGISTERS_AT_128
+                if case[3] == (128, 128) and f.registers > most:
                     failed.append(f"{words}: {f.kernel} has {f.registers} registers")
-            if len(found) != (1 if case[2] == "packed" else 2):
+            wanted = (1 if case[2] == "packed" else 2) + (case[3] in SIZES_OF_LARGE_TILES)
+            if len(found) != wanted:
                 failed.append(f"{words}: {len(found)} kernels")
     print("\n".join(failed))
     print(f"{len(cases)} specialisations, {len(failed)} with trouble")
