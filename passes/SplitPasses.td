@@ -102,6 +102,12 @@ def CutRows : Pass<"ejk-cut-rows"> {
     rotation, and no matmul takes f32 rows; in a scan of rows both are cheap. `ejk-narrow-operands` rounds such rows where a
     matmul takes them, as it rounds other vectors that are computed of 16-bit rows. Results do not change here.
 
+    With `shared`, so are a delta rule's keys and queries that are divided by their length, where several heads share
+    them and gates are numbers of a head; and beside them the numbers of a head that are made by a function, as gates and
+    rates. Why: a chunk's system waits for its keys, in each head, and in a scan of rows their length is computed once for
+    all heads that share a key. H200, gated DeltaNet's forward with all of that in the step, ms: 1, 16384, 16 → 64 heads
+    1.65 → 1.14; 1, 8192, 16 → 32 heads 0.551 → 0.458; where no heads share a key, 4, 4096, 64 heads 0.836 → 0.861.
+
     Before:
     ```mlir
     %o = ejk.scan sequences(%q : …bf16, %cos : …f32, …) states(%S = …) {
@@ -114,6 +120,8 @@ def CutRows : Pass<"ejk-cut-rows"> {
     ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+  let options = [Option<"shared", "shared", "bool", "false",
+                        "also cut normalised rows that several heads of a delta rule share">];
   let statistics = [Statistic<"numCut", "rows", "vectors that became rows of a scan before">];
 }
 
@@ -122,7 +130,7 @@ def SeparateStates : Pass<"ejk-separate-states", "::mlir::func::FuncOp"> {
   let description = [{
     What: runs `ejk-cut-rows`, `ejk-column-states`, `ejk-cut-small-states` and `ejk-split-states` on a function in
     which a scan of 16-bit rows has numbers or vectors that do more than add up beside K×V states, or operands that
-    chunks cannot compute. Other functions stay as
+    chunks cannot compute, or rows that heads of a delta rule share. Other functions stay as
     they are, and derivatives, too: what these hand to a scan of numbers would be the rounding of matmuls, added
     up over a sequence. Why: those make more kernels, which pays by chunks alone. Results do not
     change.

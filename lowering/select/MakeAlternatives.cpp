@@ -375,12 +375,6 @@ static ArrayAttr negated(ArrayAttr when) {
   return condition(b, "<", when[1], when[2]);
 }
 
-/// Whether a scan has a segment for each of its sequences.
-static bool scansWholeSequences(func::FuncOp function) {
-  return llvm::any_of(function.getBody().getOps<ScanOp>(),
-                      [](ScanOp scan) { return scan.getSegments() && scan.getSegments()->isWhole(); });
-}
-
 static bool hasPrograms(func::FuncOp function) {
   return function.walk([](tile::ProgramOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
@@ -397,15 +391,14 @@ void ejk::pruneAlternatives(ModuleOp module) {
       continue;
     }
     // By steps after all; a copy that was to be so is one too many, unless it has queries, which
-    // it computes in turn: the function itself, over query heads, is better for many rows. So is the copy
-    // of one whose sequences were made segments for chunks.
+    // it computes in turn: the function itself, over query heads, is better for many rows. The copy's body is
+    // as it was before it was cut, or made of segments, for chunks.
     StringRef entry = function.getName();
     for (auto other : llvm::to_vector(module.getOps<func::FuncOp>())) {
       if (other == function || entryOf(other) != entry || scheduleOf(other) != kStepSchedule)
         continue;
       if (scansWithQueries(other).empty()) {
-        if (scansWholeSequences(function))
-          function.getBody().takeBody(other.getBody());
+        function.getBody().takeBody(other.getBody());
         other.erase();
         continue;
       }

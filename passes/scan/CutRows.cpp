@@ -5,6 +5,7 @@
 #include "passes/scan/ScanCut.h"
 #include "passes/scan/ScanProperties.h"
 #include "passes/scan/SegmentTransitions.h"
+#include "passes/scan/SharedRows.h"
 #include "passes/scan/SmallStates.h"
 
 namespace ejk {
@@ -59,10 +60,15 @@ bool ejk::hasCuttableRows(ScanOp scan) {
 
 namespace {
 struct CutRowsPass : ejk::impl::CutRowsBase<CutRowsPass> {
+  using CutRowsBase::CutRowsBase;
+
   void runOnOperation() override {
     cutScans(getOperation(), [this](ScanOp scan) -> SmallVector<ScanOp> {
-      if (!hasCuttableRows(scan))
-        return {};
+      if (!hasCuttableRows(scan)) {
+        SmallVector<Value> rows = shared ? sharedRows(scan) : SmallVector<Value>();
+        numCut += rows.size();
+        return rows.empty() ? SmallVector<ScanOp>() : cutSharedRows(scan, rows);
+      }
       llvm::DenseSet<Value> rows;
       for (OpOperand *operand : operandsOf(scan))
         if (isForRowsBefore(scan, operand->get()))

@@ -8,6 +8,7 @@
 #include "passes/scan/ScanCut.h"
 #include "passes/scan/ScanProperties.h"
 #include "passes/scan/SegmentTransitions.h"
+#include "passes/scan/SharedRows.h"
 #include "passes/scan/SmallStates.h"
 
 namespace ejk {
@@ -80,11 +81,18 @@ struct CutSmallStatesPass : ejk::impl::CutSmallStatesBase<CutSmallStatesPass> {
 struct SeparateStatesPass : ejk::impl::SeparateStatesBase<SeparateStatesPass> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function->hasAttr(kDerivativeOfAttr) || !hasSeparableStates(function))
+    // A derivative's terms cancel if they are rounded alike, which rows of another scan are not where a
+    // copy of the function has two terms.
+    bool mayShare = !function->hasAttr(kForwardOfAttr) &&
+                    llvm::any_of(function.getBody().getOps<ScanOp>(),
+                                 [](ScanOp scan) { return !sharedRows(scan).empty(); });
+    if (function->hasAttr(kDerivativeOfAttr) || (!hasSeparableStates(function) && !mayShare))
       return;
     ++numSeparated;
     OpPassManager pm(func::FuncOp::getOperationName());
-    pm.addPass(createCutRows());
+    CutRowsOptions rows;
+    rows.shared = mayShare;
+    pm.addPass(createCutRows(rows));
     pm.addPass(createColumnStates());
     pm.addPass(createCutSmallStates());
     pm.addPass(createSplitStates());

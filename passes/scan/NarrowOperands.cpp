@@ -333,11 +333,26 @@ static bool narrowSequence(ScanOp scan, unsigned number, bool all) {
   return true;
 }
 
+/// The rows that gates' gradients multiply what is read by. Where operands have two terms, the matmuls that
+/// make what is read take these rows as they are, too, in all scans of `function`.
+static SmallVector<Value> rowsOfCancellingPairs(func::FuncOp function) {
+  SmallVector<Value> rows;
+  if (!function)
+    return rows;
+  for (ScanOp scan : function.getBody().getOps<ScanOp>())
+    for (auto pair : scan.getStep().getOps<CancellingPairOp>())
+      llvm::append_range(rows, findSequences(scan, pair.getVector()));
+  return rows;
+}
+
 unsigned ejk::narrowOperands(ArrayRef<ScanOp> scans, bool roundComputed) {
   unsigned count = 0;
   // What one scan needs in f32 for more than its matmuls stays f32 in all: states and their
   // gradients cancel only if the scans compute a value from the same rows.
   llvm::DenseSet<Value> mixed, handedOn;
+  for (ScanOp scan : scans)
+    if (isInTwoTerms(scan))
+      mixed.insert_range(rowsOfCancellingPairs(scan->getParentOfType<func::FuncOp>()));
   for (ScanOp scan : scans) {
     RowUses step;
     for (auto [i, rows] : llvm::enumerate(scan.getSequences()))

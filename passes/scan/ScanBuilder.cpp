@@ -91,7 +91,9 @@ static RankedTensorType withChannels(ArrayRef<int64_t> walked, Type stepType) {
 
 RankedTensorType ScanBuilder::outputType(Type stepType) {
   auto first = cast<RankedTensorType>(model.getSequences().front().getType());
-  return withChannels(first.getShape().take_front(3), stepType);
+  SmallVector<int64_t> shape(first.getShape().take_front(3));
+  shape[2] = cast<RankedTensorType>(sequences.front().getType()).getDimSize(2);
+  return withChannels(shape, stepType);
 }
 
 RankedTensorType ScanBuilder::stateType(Type stepType) {

@@ -13,8 +13,8 @@ namespace ejk {
 class ScanBuilder {
 public:
   /// Scans in the direction of `model`, or in the other one with `turned`. The first sequence is
-  /// that of the model, or `first` with the same number of heads, because it determines that
-  /// number.
+  /// that of the model, or `first`, because it determines the number of heads: the model's, unless the
+  /// scan has no states.
   ScanBuilder(mlir::OpBuilder &outer, ScanOp model, bool turned = false, mlir::Value first = {});
 
   /// Divides the sequences into segments, where the model does not; before any state is added.

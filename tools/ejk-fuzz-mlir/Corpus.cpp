@@ -19,6 +19,7 @@ static constexpr const char *kCommon[] = {
     "ejk-merge-decays",
     "ejk-derive-backward",
     "ejk-cut-rows",
+    "ejk-cut-rows{shared=true}",
     "ejk-column-states",
     "ejk-cut-small-states",
     "ejk-separate-states",
