@@ -47,13 +47,12 @@ struct EnlargeStepTilesPass : ejk::impl::EnlargeStepTilesBase<EnlargeStepTilesPa
   }
 
 private:
-  /// Whether a caller has `function` computed step by step, and no derivative is part of it: of these scans
-  /// most have saved states, or few rows where chunks take many.
+  /// Whether a caller has `function` computed step by step, and no derivative is part of it: of
+  /// these scans most have saved states, or few rows where chunks take many.
   static bool goesByStepsAlone(func::FuncOp function) {
     StringRef schedule = scheduleOf(function);
-    return !function.isPrivate() && !function.isDeclaration() &&
-           function.getBody().hasOneBlock() && !function->hasAttr(kDerivativeOfAttr) &&
-           !function->hasAttr(kForwardOfAttr) &&
+    return !function.isPrivate() && !function.isDeclaration() && function.getBody().hasOneBlock() &&
+           !function->hasAttr(kDerivativeOfAttr) && !function->hasAttr(kForwardOfAttr) &&
            (schedule == kStepSchedule ||
             (schedule.empty() && function.getBody().getOps<tile::ProgramOp>().empty()));
   }
@@ -70,17 +69,17 @@ private:
     return warpsOfLargeTiles(*plan);
   }
 
-  /// The condition that a launch has more than one row a sequence and the warps of all heads are many;
-  /// null where sizes do not tell.
+  /// The condition that a launch has more than one row a sequence and the warps of all heads are
+  /// many; null where sizes do not tell.
   ArrayAttr manyHeads(func::FuncOp function, ScanOp scan, int64_t warpsOfHead) {
     using O = DimExpr::Operator;
     Builder b(&getContext());
     ShapeAnalysis shapes(function);
     Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
     DimExpr sequences = cu ? sequencesOf(shapes.dim(cu, 0)) : shapes.dim(first, 0);
-    DimExpr warps = DimExpr::make(O::multiply, sequences,
-                                  DimExpr::make(O::multiply, shapes.dim(first, 2),
-                                                DimExpr::number(4 * warpsOfHead)));
+    DimExpr warps = DimExpr::make(
+        O::multiply, sequences,
+        DimExpr::make(O::multiply, shapes.dim(first, 2), DimExpr::number(4 * warpsOfHead)));
     Attribute all = sizeAttribute(b, warps);
     if (!all)
       return {};
@@ -91,8 +90,8 @@ private:
     DimExpr rows = shapes.dim(first, 1);
     if (cu || rows.kind != DimExpr::Kind::symbol)
       return fill;
-    return condition(b, "and", condition(b, ">=", b.getStringAttr(rows.symbol), b.getI64IntegerAttr(2)),
-                     fill);
+    return condition(
+        b, "and", condition(b, ">=", b.getStringAttr(rows.symbol), b.getI64IntegerAttr(2)), fill);
   }
 
   /// Puts a copy with large tiles before `function`, which takes all other launches.
@@ -100,8 +99,7 @@ private:
     Builder b(&getContext());
     for (ScanOp scan : enlarged)
       scan->setAttr(kLargeTilesAttr, b.getUnitAttr());
-    func::FuncOp large =
-        cloneAlternative(function, "large_tiles", kStepSchedule, /*before=*/true);
+    func::FuncOp large = cloneAlternative(function, "large_tiles", kStepSchedule, /*before=*/true);
     for (ScanOp scan : enlarged)
       scan->removeAttr(kLargeTilesAttr);
     auto already = large->getAttrOfType<ArrayAttr>(kWhenAttr);

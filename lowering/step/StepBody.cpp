@@ -198,7 +198,8 @@ void StepEmitter::runRead(ReadOp op) {
   tiles[op.getResult()] = result;
 }
 
-/// Combines what a thread computed of the rows of several lanes in the order of those lanes' butterfly.
+/// Combines what a thread computed of the rows of several lanes in the order of those lanes'
+/// butterfly.
 Value StepEmitter::combineChains(SmallVectorImpl<Value> &chains, Combine combine) {
   for (unsigned distance = chains.size() / 2; distance; distance /= 2)
     for (unsigned i = 0; i < distance; ++i)
@@ -208,8 +209,8 @@ Value StepEmitter::combineChains(SmallVectorImpl<Value> &chains, Combine combine
 
 /// Combines the values of the lanes and warps that share columns.
 void StepEmitter::combineLanes(Tile &partial, Combine combine) {
-  // A butterfly leaves the same bits in every lane. Lanes that lie far apart are first: those whose rows
-  // one thread has in large tiles.
+  // A butterfly leaves the same bits in every lane. Lanes that lie far apart are first: those whose
+  // rows one thread has in large tiles.
   for (unsigned distance = plan.rowLanes / 2; distance; distance /= 2)
     for (Value &sum : partial) {
       auto shuffle =

@@ -23,9 +23,11 @@ unsigned ejk::warpsOfLargeTiles(const StepPlan &plan) {
     return 0;
   if (!llvm::isPowerOf2_64(plan.rows) || plan.rows < 64 || plan.rows > 256)
     return 0;
-  unsigned columns = cost::kColumnsOfStepTile * kWarpSize / lanesOf(plan.rows, cost::kRowsOfLargeStepTile);
+  unsigned lanes = lanesOf(plan.rows, cost::kRowsOfLargeStepTile);
+  unsigned columns = cost::kColumnsOfStepTile * kWarpSize / lanes;
   unsigned warps = plan.columns / columns;
-  bool fit = plan.columns % columns == 0 && (warps <= kMostColumnWarps || warps % kMostColumnWarps == 0);
+  bool fit = plan.columns % columns == 0 &&
+             (warps <= kMostColumnWarps || warps % kMostColumnWarps == 0);
   return fit && warps > 1 ? warps : 0;
 }
 
@@ -149,7 +151,8 @@ void StepSizes::chooseChunk() {
       break;
   sizeStages();
   unsigned elements = std::max(1u, plan.rowsPerThread * plan.colsPerThread);
-  unsigned most = plan.rowChains > 1 ? 1 : std::min(2u, plan.chunk); // large tiles leave few registers
+  // Large tiles leave few registers.
+  unsigned most = plan.rowChains > 1 ? 1 : std::min(2u, plan.chunk);
   plan.unroll =
       std::clamp(unsigned(llvm::bit_floor(cost::kUnrolledElements / elements)), 1u, most);
 }

@@ -12,9 +12,10 @@ constexpr unsigned kMostWarpsOfState = 32;
 /// The most warps of a block that share its rows and have columns of their own.
 constexpr unsigned kMostColumnWarps = 4;
 
-/// The warps with large tiles (kLargeTilesAttr) that a head has; 0 where there is no such kernel. It has one
-/// matrix and no other state, reads none that was saved, and leaves no lane without rows or columns: else
-/// registers would not suffice. One warp alone would take longer for the rows. Axes and layouts of `plan` are known.
+/// The warps with large tiles (kLargeTilesAttr) that a head has; 0 where there is no such kernel.
+/// It has one matrix and no other state, reads none that was saved, and leaves no lane without rows
+/// or columns: else registers would not suffice. One warp alone would take longer for the rows.
+/// Axes and layouts of `plan` are known.
 unsigned warpsOfLargeTiles(const StepPlan &plan);
 
 /// Chooses the sizes of a plan, whose axes, layouts and crossings are known.

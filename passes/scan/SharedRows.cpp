@@ -1,8 +1,8 @@
 //===- SharedRows.cpp - rows that heads of a delta rule share -------------===//
 //
-// A chunk of a delta rule waits for its system, which needs the chunk's keys: to divide them by their
-// length there makes that chain longer, in every head. A scan of rows before does it once for all heads
-// that share a key.
+// A chunk of a delta rule waits for its system, which needs the chunk's keys: to divide them by
+// their length there makes that chain longer, in every head. A scan of rows before does it once for
+// all heads that share a key.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/scan/SharedRows.h"
@@ -45,8 +45,8 @@ public:
   }
 
 private:
-  /// The one sequence that `value` is computed of by ops that a scan of rows has; null if there are others, or
-  /// something else.
+  /// The one sequence that `value` is computed of by ops that a scan of rows has; null if there are
+  /// others, or something else.
   BlockArgument sourceOf(Value value) {
     BlockArgument source;
     for (Value each : computedFrom(value)) {
@@ -70,7 +70,8 @@ private:
     return source && parametersFit(value, source) ? source : BlockArgument();
   }
 
-  /// Whether the parameters that `value` is computed of belong to no head, or to the heads of `source`.
+  /// Whether the parameters that `value` is computed of belong to no head, or to the heads of
+  /// `source`.
   bool parametersFit(Value value, BlockArgument source) {
     for (Value each : computedFrom(value)) {
       auto arg = dyn_cast<BlockArgument>(each);
@@ -78,7 +79,8 @@ private:
         continue;
       Value tensor = scan.getParameters()[arg.getArgNumber() - scan.getSequences().size()];
       auto vector = dyn_cast<VectorType>(arg.getType());
-      int64_t prefix = cast<RankedTensorType>(tensor.getType()).getRank() - (vector ? vector.getRank() : 0);
+      int64_t prefix =
+          cast<RankedTensorType>(tensor.getType()).getRank() - (vector ? vector.getRank() : 0);
       if (prefix && !(shapes.dim(tensor, prefix - 1) == headsOf(source)))
         return false;
     }
@@ -89,7 +91,8 @@ private:
     return shapes.dim(scan.getSequences()[source.getArgNumber()], 2);
   }
 
-  /// Whether `operand` is a vector of 16-bit rows that heads share, divided by what a sum over its channels says.
+  /// Whether `operand` is a vector of 16-bit rows that heads share, divided by what a sum over its
+  /// channels says.
   bool isNormalised(Value operand) {
     auto type = dyn_cast<VectorType>(operand.getType());
     if (!type || type.getRank() != 1 || !type.getElementType().isF32() ||
@@ -101,8 +104,8 @@ private:
            !(headsOf(source) == heads);
   }
 
-  /// Whether `op` is the last one of a function of a head's number, and its result goes to what depends on the
-  /// state.
+  /// Whether `op` is the last one of a function of a head's number, and its result goes to what
+  /// depends on the state.
   bool isNumberForState(Operation &op) {
     if (op.getNumResults() != 1 || !op.getResult(0).getType().isF32())
       return false;
@@ -110,7 +113,8 @@ private:
     if (!source || isa<VectorType>(source.getType()))
       return false;
     bool hasFunction = llvm::any_of(computedFrom(op.getResult(0)), [](Value v) {
-      return isa_and_nonnull<math::MathDialect>(v.getDefiningOp() ? v.getDefiningOp()->getDialect() : nullptr);
+      return isa_and_nonnull<math::MathDialect>(v.getDefiningOp() ? v.getDefiningOp()->getDialect()
+                                                                  : nullptr);
     });
     return hasFunction && llvm::any_of(op.getUsers(), [&](Operation *user) {
              return user->getNumResults() != 1 || !sourceOf(user->getResult(0)) ||
@@ -126,7 +130,8 @@ private:
 
 SmallVector<Value> ejk::sharedRows(ScanOp scan) {
   auto gates = getDecayClass(scan);
-  bool perHead = gates == DecayClass::none || gates == DecayClass::constant || gates == DecayClass::scalar;
+  bool perHead =
+      gates == DecayClass::none || gates == DecayClass::constant || gates == DecayClass::scalar;
   if (!perHead || !mayCutStates(scan) || !correctsState(scan) || scan.getTrailing())
     return {};
   return SharedRows(scan).find();
@@ -155,13 +160,15 @@ static SmallVector<Together> groupByHeads(ScanOp scan, ArrayRef<Value> rows) {
   for (Value row : rows) {
     BlockArgument source;
     for (Value each : computedFrom(row))
-      if (auto arg = dyn_cast<BlockArgument>(each); arg && arg.getArgNumber() < scan.getSequences().size())
+      if (auto arg = dyn_cast<BlockArgument>(each);
+          arg && arg.getArgNumber() < scan.getSequences().size())
         source = arg;
     Value tensor = scan.getSequences()[source.getArgNumber()];
     auto fits = [&](Together &group) {
       auto [arg, first] = *group.sequences.begin();
-      return arg == source || (!isa<VectorType>(arg.getType()) && !isa<VectorType>(source.getType()) &&
-                               shapes.dim(first, 2) == shapes.dim(tensor, 2));
+      return arg == source ||
+             (!isa<VectorType>(arg.getType()) && !isa<VectorType>(source.getType()) &&
+              shapes.dim(first, 2) == shapes.dim(tensor, 2));
     };
     auto group = llvm::find_if(groups, fits);
     if (group == groups.end())

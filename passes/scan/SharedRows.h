@@ -6,13 +6,14 @@
 
 namespace ejk {
 
-/// What `scan`, which corrects its state, computes of one sequence alone and need not compute for each head:
-/// keys and queries that are divided by their length, where several heads share them; and beside those
-/// the numbers of a head that are made by a function, as a gate or a rate. None otherwise.
+/// What `scan`, which corrects its state, computes of one sequence alone and need not compute for
+/// each head: keys and queries that are divided by their length, where several heads share them;
+/// and beside those the numbers of a head that are made by a function, as a gate or a rate. None
+/// otherwise.
 llvm::SmallVector<mlir::Value> sharedRows(ScanOp scan);
 
-/// Replaces `scan` by a scan without states for each sequence that `rows` are computed of, over that
-/// sequence's own heads, and by one that takes them. Returns all of them, that one last.
+/// Replaces `scan` by a scan without states for each sequence that `rows` are computed of, over
+/// that sequence's own heads, and by one that takes them. Returns all of them, that one last.
 llvm::SmallVector<ScanOp> cutSharedRows(ScanOp scan, llvm::ArrayRef<mlir::Value> rows);
 
 } // namespace ejk
