@@ -43,9 +43,8 @@ def EnlargeStepTiles : Pass<"ejk-enlarge-step-tiles", "::mlir::ModuleOp"> {
   let summary = "give step-by-step kernels large tiles for launches of many heads";
   let description = [{
     What: copies a function whose scans go step by step. In the copy threads have four times the elements
-    of a state (`ejk.large_tiles`): 32 rows of 4 columns, not 8. A
-    launch takes the copy where its warps are many (`cost::kWarpsOfLargeStepTiles`), and has more than one
-    step.
+    of a state (`ejk.large_tiles`): 32 rows of 4 columns, where they have 8 rows otherwise. A launch takes
+    the copy if it has many warps (`cost::kWarpsOfLargeStepTiles`) and more than one step.
 
     Why: a thread's sums are passed from lane to lane less often, and its warp reads and writes whole
     lines of the state. But a step takes the longer, the more elements a thread has, which counts where
