@@ -278,7 +278,9 @@ def NarrowOperands : Pass<"ejk-narrow-operands"> {
     a delta rule's derivative, stays f32 in all scans: terms that cancel between scans must be
     computed from the same rows. But rows that one scan hands to others which only multiply them, as
     ū is of a delta rule's derivative, become 16-bit for all uses: no difference makes their
-    rounding larger, and they go through memory in half the bytes. In a function with `ejk.two_terms`
+    rounding larger, and they go through memory in half the bytes. So do rows that a scan without states
+    makes of 16-bit rows, as normalised keys, and that others only multiply: as if the caller had made
+    them. In a function with `ejk.two_terms`
     they stay f32, too, and so do rows that gates' gradients multiply what is read by
     (`ejk.cancelling_pair`). Sequences that are only widened, of any scan, are replaced by their 16-bit rows. What is computed in a step, as
     HGRN2's key 1 − exp(g) of an f32 gate g is, is rounded by `ejk-chunk` where a matmul takes it.

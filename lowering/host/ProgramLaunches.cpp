@@ -134,6 +134,8 @@ LogicalResult ProgramLaunches::launch(Operation *op, const Kernel &kernel, Value
     if (failed(size))
       return failure();
     times(*size);
+    if (&operand == kernel.gridSizes.begin() && kernel.headsOfBlock != 1)
+      grid = arith::CeilDivUIOp::create(b, loc, grid, index(kernel.headsOfBlock));
   }
   if (kernel.segmented) {
     FailureOr<Value> count = hostSegments(op);

@@ -239,6 +239,8 @@ struct Kernel {
   /// Also times the number of segments.
   bool segmented = false;
   int64_t gridDivisor = 1, gridFactor = 1;
+  /// The first of `gridSizes` is divided by it and rounded up.
+  int64_t headsOfBlock = 1;
 };
 
 } // namespace ejk

@@ -40,6 +40,8 @@ private:
   };
 
   void locateLanes();
+  /// Whether this lane is the one that stores the number of its row.
+  Value hasNumber() { return plan.heads > 1 ? e.hasHead : b.equal(laneOfRow, 0); }
   void takeParameters();
   Type ofLane(Type type);
   RowTile load(Value base, Type element, bool isVector);
@@ -267,7 +269,7 @@ RowTile RowEmitter::evaluate(Value value, Row &row) {
 }
 
 void RowEmitter::store(Row &row, Value exists) {
-  Value first = b.equal(laneOfRow, 0);
+  Value first = hasNumber();
   Value memoryRow = b.add(round, b.wide(row.place));
   for (auto [value, output] : llvm::zip(scan.getYield().getOutputs(), e.outputs)) {
     RowTile tile = evaluate(value, row);
@@ -302,7 +304,9 @@ void RowEmitter::addUp(ArrayRef<RowTile> sums) {
     if (i)
       b.make<gpu::BarrierOp>(); // the sums before have been read
     auto place = [&](Value ofWarp, unsigned unit) {
-      Value channel = isVector ? b.mul(b.add(laneOfRow, unit * plan.lanes), plan.width) : b.i32(0);
+      Value channel = isVector         ? b.mul(b.add(laneOfRow, unit * plan.lanes), plan.width)
+                      : plan.heads > 1 ? laneOfRow
+                                       : b.i32(0);
       return b.at(shared, b.getF32Type(), b.add(b.mul(ofWarp, plan.paddedChannels()), channel));
     };
     for (unsigned unit = 0; unit < tile.size(); ++unit) {
@@ -316,7 +320,7 @@ void RowEmitter::addUp(ArrayRef<RowTile> sums) {
     Value start = b.at(pointer, b.getF32Type(), e.stateOffset(arg.getType(), e.stateIndex));
     for (unsigned unit = 0; unit < tile.size(); ++unit) {
       Value first = b.both(leads, b.equal(warp, 0));
-      first = b.both(first, isVector ? isOfRow[unit] : b.equal(laneOfRow, 0));
+      first = b.both(first, isVector ? isOfRow[unit] : hasNumber());
       b.onlyIf(first, [&] {
         Type type = KernelBuilder::withCount(b.getF32Type(), count);
         Value sum = b.load(type, place(b.i32(0), unit));

@@ -91,7 +91,8 @@ std::optional<RowPlan> RowPlan::of(ScanOp scan) {
       return std::nullopt;
     rotates |= isa<RotateHalfOp>(op);
   }
-  if (plan.channels < cost::kFewestChannelsOfRow ||
+  bool isNumbers = plan.channels == 1;
+  if ((plan.channels < cost::kFewestChannelsOfRow && !isNumbers) ||
       !llvm::all_of(scan.getStep(), [&](Operation &op) { return isOfRows(&op, plan.channels); }))
     return std::nullopt;
   // A warp for a row where a lane then has four channels of it, and never more than 16 bytes.
@@ -102,7 +103,9 @@ std::optional<RowPlan> RowPlan::of(ScanOp scan) {
   uint64_t segments = plan.channels / plan.width;
   plan.lanes = unsigned(std::min<uint64_t>(32, llvm::PowerOf2Ceil(segments)));
   plan.units = unsigned(llvm::divideCeil(segments, plan.lanes));
-  if (rotates && (plan.units > 1 || plan.isPadded() || plan.lanes < 2))
+  if (isNumbers)
+    plan.heads = plan.lanes = cost::kHeadsOfRowLanes;
+  if (rotates && (isNumbers || plan.units > 1 || plan.isPadded() || plan.lanes < 2))
     return std::nullopt;
   plan.sums = scan.getNumStates() > 0;
   plan.warps = cost::kWarpsOfRows;

@@ -8,6 +8,11 @@
 //   thread = group·lanes + laneOfRow,   channel = (unit·lanes + laneOfRow)·width + i
 //   row = (round·groups + group)·rows + j
 //
+// A row of one number has no channels to divide. There the lanes have successive heads, whose
+// numbers lie side by side in memory:
+//
+//   head = block·heads + laneOfRow
+//
 // Sums over channels are shuffles. What such a scan may carry are sums over rows of vectors or
 // numbers, as of the gradients of parameters. Each group adds up those of its own rows; at the end the
 // block adds up its groups', always in the same order.
@@ -25,6 +30,8 @@ struct RowPlan {
   /// Channels of a unit, units of a lane, lanes of a row, rows of a group at a time.
   unsigned width = 1, units = 1, lanes = 1, rows = 1;
   unsigned warps = 1;
+  /// The heads of a block: as many as lanes where rows are numbers, else one.
+  unsigned heads = 1;
 
   /// Whether it carries sums.
   bool sums = false;
@@ -32,7 +39,7 @@ struct RowPlan {
   unsigned groups() const { return warps * 32 / lanes; }
   /// Channels with those that the last lanes have beyond the row's.
   int64_t paddedChannels() const { return int64_t(width) * lanes * units; }
-  bool isPadded() const { return paddedChannels() != channels; }
+  bool isPadded() const { return heads == 1 && paddedChannels() != channels; }
 
   /// The area in which warps add up what they carry.
   unsigned exchangeFloats() const { return sums ? warps * unsigned(paddedChannels()) : 0; }

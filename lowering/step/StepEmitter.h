@@ -185,6 +185,8 @@ private:
   Value thread, rowSlot, rowLane, rowWarp, head, blockColumn, localColumn, column; // i32
   Value leadsRows, leadsColumns;
   Value sequence;                     // i32
+  /// Where lanes have a head each: whether this one is no head of another lane, too.
+  Value hasHead;
   Value stateIndex, firstRow, length; // i64; of a segment where there are any
   /// The sequence's length and first row among all, and the position there of a segment's first.
   Value sequenceLength, sequenceFirst, firstPosition;

@@ -198,9 +198,18 @@ void StepEmitter::locate() {
   Value columnBlock = b.rem(block, plan.columnBlocks);
   Value sequenceHead = b.div(block, plan.columnBlocks);
   Value heads32 = b.narrow(heads);
-  sequence = b.div(sequenceHead, heads32);
-  head = b.rem(sequenceHead, heads32);
-  stateIndex = b.wide(sequenceHead);
+  if (int64_t headsOfBlock = plan.ofRows ? plan.ofRows->heads : 1; headsOfBlock > 1) {
+    Value blocks = b.div(b.add(heads32, headsOfBlock - 1), headsOfBlock);
+    sequence = b.div(block, blocks);
+    head = b.add(b.mul(b.rem(block, blocks), headsOfBlock), b.rem(thread, headsOfBlock));
+    hasHead = b.less(head, heads32);
+    head = b.min(head, b.sub(heads32, 1));
+    stateIndex = b.wide(b.add(b.mul(sequence, heads32), head));
+  } else {
+    sequence = b.div(sequenceHead, heads32);
+    head = b.rem(sequenceHead, heads32);
+    stateIndex = b.wide(sequenceHead);
+  }
   if (queryHeads != heads)
     group = b.div(b.narrow(queryHeads), heads32);
   else if (!scan.getQueries().empty())
@@ -437,6 +446,7 @@ void StepEmitter::describeLaunch() {
   else
     kernel.gridSizes.push_back({scan.getSequences().front(), 0});
   kernel.gridFactor = plan.columnBlocks;
+  kernel.headsOfBlock = plan.ofRows ? plan.ofRows->heads : 1;
 }
 
 void StepEmitter::barrier() {

@@ -51,6 +51,10 @@ private:
 /// elements.
 constexpr int64_t kFewestChannelsOfRow = 8;
 
+/// The heads of a block where rows are numbers: those of one sector of memory, 32 bytes. H200,
+/// 1,16384,64, two gates in, two rates out: 10 µs; with a head a block 51.
+constexpr unsigned kHeadsOfRowLanes = 8;
+
 /// The warps of a block, and the rows that a lane computes at a time: enough to have as many loads
 /// outstanding as memory needs, and of a short convolution few that are loaded twice. But no more
 /// elements than fit registers. H200, B=4,T=4096,H=64, 128 channels, over the floor: a gated RMS norm

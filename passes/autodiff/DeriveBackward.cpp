@@ -22,6 +22,7 @@
 #include "passes/autodiff/DeriveScan.h"
 #include "passes/autodiff/DeriveTensorOps.h"
 #include "passes/scan/ExpandQueries.h"
+#include "passes/scan/SharedRows.h"
 #include "passes/scan/SmallStates.h"
 #include "passes/scan/TensorSums.h"
 #include "llvm/ADT/DenseSet.h"
@@ -353,24 +354,35 @@ struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
 
   /// A scan with queries has a state for each query head in the derivative, whose sums over a group
   /// then are those of other operands that heads share. A vector that decays is differentiated as a
-  /// column, which chunks have a form for, and a rotated key as the row of a scan before.
+  /// column, which chunks have a form for, and a rotated key as the row of a scan before, as are
+  /// rows that heads share.
   LogicalResult derive(func::FuncOp f) {
     auto deriveFrom = [&](func::FuncOp from) {
       return FunctionAdjoint(from, wrt, cotangents, {gateGradients, checkpointEvery}).run();
     };
-    if (scansWithQueries(f).empty() && !hasSeparableStates(f))
+    if (scansWithQueries(f).empty() && !hasSeparableStates(f) && !hasSharedRows(f))
       return deriveFrom(f);
     OpBuilder b(f->getContext());
     b.setInsertionPointAfter(f);
     auto expanded = cast<func::FuncOp>(b.clone(*f));
     for (ScanOp scan : scansWithQueries(expanded))
       expandQueries(scan);
+    if (hasSharedRows(expanded) && failed(cutRows(expanded, /*shared=*/true)))
+      return failure();
     FailureOr<func::FuncOp> separate = withColumns(expanded);
     LogicalResult result = failed(separate) ? failure() : deriveFrom(*separate ? *separate : expanded);
     if (succeeded(separate) && *separate)
       separate->erase();
     expanded.erase();
     return result;
+  }
+
+  LogicalResult cutRows(func::FuncOp f, bool shared) {
+    OpPassManager pm(func::FuncOp::getOperationName());
+    CutRowsOptions options;
+    options.shared = shared;
+    pm.addPass(createCutRows(options));
+    return runPipeline(pm, f);
   }
 
   /// A copy of `f` whose states all have a chunkwise form; null where columns alone do not give it

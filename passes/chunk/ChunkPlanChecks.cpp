@@ -273,7 +273,7 @@ LogicalResult ChunkPlan::checkDrift() {
   // A 16-bit output is rounded as much anyway.
   for (auto [output, value] : llvm::zip(scan.getOutputs(), scan.getYield().getOutputs()))
     if (getElementTypeOrSelf(output.getType()).isF32() && dependsOn(value, isRead) &&
-        findSumOf(output))
+        !dependsOn(value, isRestarted) && findSumOf(output))
       return decline(scan, Twine("a later scan adds up what is read here") + remedy);
   return success();
 }

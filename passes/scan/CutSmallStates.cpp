@@ -81,11 +81,7 @@ struct CutSmallStatesPass : ejk::impl::CutSmallStatesBase<CutSmallStatesPass> {
 struct SeparateStatesPass : ejk::impl::SeparateStatesBase<SeparateStatesPass> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    // Forwards that save, and derivatives, keep shared rows in the step: the rounding of rows took gradients
-    // of parameters that gates are made of to 8.3e-3 (2 sequences of 300 rows, 8 heads).
-    bool mayShare = !function->hasAttr(kForwardOfAttr) &&
-                    llvm::any_of(function.getBody().getOps<ScanOp>(),
-                                 [](ScanOp scan) { return !sharedRows(scan).empty(); });
+    bool mayShare = hasSharedRows(function);
     if (function->hasAttr(kDerivativeOfAttr) || (!hasSeparableStates(function) && !mayShare))
       return;
     ++numSeparated;

@@ -115,6 +115,16 @@ static bool isNarrowRows(Value rows) {
   return isRows(rows) && getElementTypeOrSelf(rows.getType()).getIntOrFloatBitWidth() == 16;
 }
 
+/// Whether a scan without states makes `rows` of 16-bit rows. It may use others in f32, as angles
+/// (ejk-cut-rows).
+static bool isMadeOfNarrowRows(Value rows) {
+  auto scan = rows.getDefiningOp<ScanOp>();
+  if (!scan || scan.getNumStates() != 0)
+    return false;
+  auto inputs = inputsOf(rows);
+  return succeeded(inputs) && llvm::any_of(*inputs, isNarrowRows);
+}
+
 namespace {
 /// The tensors that a scan's operands come from.
 class SourceSearch {
@@ -143,9 +153,7 @@ public:
         found.wide = rows;
       return;
     }
-    // A scan of rows that makes them of 16-bit rows may use others in f32, as angles (ejk-cut-rows).
-    if (auto scan = rows.getDefiningOp<ScanOp>();
-        scan && scan.getNumStates() == 0 && llvm::any_of(*inputs, isNarrowRows)) {
+    if (isMadeOfNarrowRows(rows)) {
       found.hasNarrow = true;
       return;
     }
@@ -203,7 +211,14 @@ static Value narrowed(Value rows) {
         rounded->moveBefore(b.getInsertionBlock(), b.getInsertionPoint());
         return rounded;
       }
-  return arith::TruncFOp::create(b, rows.getLoc(), type.clone(b.getBF16Type()), rows);
+  auto rounded =
+      arith::TruncFOp::create(b, rows.getLoc(), type.clone(b.getBF16Type()), rows);
+  // Nor does a shape keep the wide rows.
+  rows.replaceUsesWithIf(rounded, [](OpOperand &use) {
+    auto sum = dyn_cast<SumHeadsOp>(use.getOwner());
+    return sum && use == sum.getLikeMutable();
+  });
+  return rounded;
 }
 
 namespace {
@@ -345,6 +360,32 @@ static SmallVector<Value> rowsOfCancellingPairs(func::FuncOp function) {
   return rows;
 }
 
+/// Rows that a scan before makes of 16-bit rows, as normalised keys, and that `scans` only multiply:
+/// they are rounded for all uses, as if they had been given in 16 bits. Then what multiplies them in
+/// one scan and in another has the same bits, and none of them is stored twice. Not in two terms.
+static llvm::DenseSet<Value> rowsRoundedForAll(ArrayRef<ScanOp> scans) {
+  llvm::DenseSet<Value> found;
+  if (llvm::any_of(scans, isInTwoTerms))
+    return found;
+  for (ScanOp scan : scans)
+    if (findOperandSources(scan, /*roundComputed=*/true).mayBeRounded())
+      for (Value rows : findSequences(scan, operandsOfMatmuls(scan)))
+        if (isMadeOfNarrowRows(rows))
+          found.insert(rows);
+  for (ScanOp scan : scans) {
+    RowUses step;
+    auto isMultiplied = [&](OpOperand &use) {
+      return step.servesMatmuls(use) || step.isOnlyScaled(use);
+    };
+    for (auto [arg, rows] : llvm::zip(scan.getSequenceArgs(), scan.getSequences()))
+      if (!llvm::all_of(arg.getUses(), isMultiplied))
+        found.erase(rows);
+    for (Value rows : findSequences(scan, gatesOf(scan)))
+      found.erase(rows);
+  }
+  return found;
+}
+
 unsigned ejk::narrowOperands(ArrayRef<ScanOp> scans, bool roundComputed) {
   unsigned count = 0;
   // What one scan needs in f32 for more than its matmuls stays f32 in all: states and their
@@ -366,16 +407,18 @@ unsigned ejk::narrowOperands(ArrayRef<ScanOp> scans, bool roundComputed) {
     for (Value rows : findSequences(scan, cancelling))
       mixed.insert(rows);
   }
+  llvm::DenseSet<Value> asGiven =
+      roundComputed ? rowsRoundedForAll(scans) : llvm::DenseSet<Value>();
   for (ScanOp scan : scans) {
     auto narrowAll = [&](llvm::function_ref<bool(Value)> isWanted) {
       for (unsigned i = 0, n = scan.getSequences().size(); i < n; ++i) {
         Value rows = scan.getSequences()[i];
         if (!isRows(rows) || !getElementTypeOrSelf(rows.getType()).isF32() || !isWanted(rows))
           continue;
-        count += narrowSequence(scan, i, handedOn.contains(rows));
+        count += narrowSequence(scan, i, handedOn.contains(rows) || asGiven.contains(rows));
       }
     };
-    narrowAll([](Value rows) { return isWidened(rows); });
+    narrowAll([&](Value rows) { return isWidened(rows) || asGiven.contains(rows); });
     if (!findOperandSources(scan, roundComputed).mayBeRounded())
       continue;
     auto operands = findSequences(scan, operandsOfMatmuls(scan));

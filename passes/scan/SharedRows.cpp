@@ -137,6 +137,11 @@ SmallVector<Value> ejk::sharedRows(ScanOp scan) {
   return SharedRows(scan).find();
 }
 
+bool ejk::hasSharedRows(func::FuncOp function) {
+  return llvm::any_of(function.getBody().getOps<ScanOp>(),
+                      [](ScanOp scan) { return !sharedRows(scan).empty(); });
+}
+
 /// Clones into `to` the ops of `scan`'s step that `values` are computed from.
 static void cloneFor(ScanOp scan, ArrayRef<Value> values, OpBuilder &to, IRMapping &map) {
   llvm::SetVector<Value> needed = computedFrom(values);

@@ -3,6 +3,7 @@
 #define EJK_PASSES_SCAN_SHAREDROWS_H
 
 #include "dialect/ejk/Ejk.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace ejk {
 
@@ -11,6 +12,9 @@ namespace ejk {
 /// and beside those the numbers of a head that are made by a function, as a gate or a rate. None
 /// otherwise.
 llvm::SmallVector<mlir::Value> sharedRows(ScanOp scan);
+
+/// Whether a scan of `function` has such rows.
+bool hasSharedRows(mlir::func::FuncOp function);
 
 /// Replaces `scan` by a scan without states for each sequence that `rows` are computed of, over
 /// that sequence's own heads, and by one that takes them. Returns all of them, that one last.

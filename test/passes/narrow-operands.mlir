@@ -136,3 +136,39 @@ func.func @mixed(%v: tensor<?x?x?x4xbf16>, %w: tensor<?x?x?x4xbf16>)
   }
   return %ht, %hr, %o : tensor<?x?x4x4xf32>, tensor<?x?x4x4xf32>, tensor<?x?x?x4xf32>
 }
+
+// Rows that a scan makes of 16-bit rows, and others only multiply, are rounded for all uses: for a matmul in one scan,
+// and for a gate's gradient in another.
+// CHECK-LABEL: func.func @made(
+// CHECK:         %[[K:.*]] = ejk.scan
+// CHECK:         %[[ROUNDED:.*]] = arith.truncf %[[K]] : tensor<?x?x?x4xf32> to tensor<?x?x?x4xbf16>
+// CHECK:         ejk.scan
+// CHECK-NEXT:        sequences(%{{.*}} = %{{.*}} : tensor<?x?x?x4xbf16>, %{{.*}} = %[[ROUNDED]] : tensor<?x?x?x4xbf16>)
+// CHECK:         ejk.scan reverse
+// CHECK-NEXT:        sequences(%{{.*}} = %{{.*}} : tensor<?x?x?x4xbf16>, %{{.*}} = %[[ROUNDED]] : tensor<?x?x?x4xbf16>)
+// CHECK:         ejk.sum_heads %{{.*}} along 2 like %[[ROUNDED]] :
+func.func @made(%v: tensor<?x?x?x4xbf16>, %w: tensor<?x?x?x4xbf16>)
+    -> (tensor<?x?x4x4xf32>, tensor<?x?x?xf32>, tensor<?x?x?x4xf32>) {
+  %k = ejk.scan sequences(%wt = %w : tensor<?x?x?x4xbf16>) -> (tensor<?x?x?x4xf32>) {
+    %a = arith.extf %wt : vector<4xbf16> to vector<4xf32>
+    %e = math.exp %a : vector<4xf32>
+    ejk.yield outputs(%e : vector<4xf32>)
+  }
+  %ht = ejk.scan sequences(%vt = %v : tensor<?x?x?x4xbf16>, %kt = %k : tensor<?x?x?x4xf32>)
+      states(%S = zero : tensor<?x?x4x4xf32>) {
+    %vw = arith.extf %vt : vector<4xbf16> to vector<4xf32>
+    %S1 = ejk.outer_add %S, %kt, %vw : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>)
+  }
+  %g, %d, %hr = ejk.scan reverse sequences(%vt = %v : tensor<?x?x?x4xbf16>, %kt = %k : tensor<?x?x?x4xf32>)
+      states(%S = zero : tensor<?x?x4x4xf32>) -> (tensor<?x?x?xf32>, tensor<?x?x?x4xf32>) {
+    %vw = arith.extf %vt : vector<4xbf16> to vector<4xf32>
+    %S1 = ejk.outer_add %S, %vw, %vw : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    %r = ejk.read %S1, %vw along key : vector<4x4xf32>, vector<4xf32>
+    %p = ejk.cancelling_pair %kt, %r : vector<4xf32>
+    %s = ejk.sum %p : vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>) outputs(%s, %r : f32, vector<4xf32>)
+  }
+  %dk = ejk.sum_heads %d along 2 like %k : tensor<?x?x?x4xf32>, tensor<?x?x?x4xf32> -> tensor<?x?x?x4xf32>
+  return %ht, %g, %dk : tensor<?x?x4x4xf32>, tensor<?x?x?xf32>, tensor<?x?x?x4xf32>
+}

@@ -5,8 +5,8 @@
 
 A function has one to three sequences, some of them shifted, with given rows beyond their ends, packed or
 not, in either direction, in half of the cases with rows that lie apart; weights; sums and maxima over
-channels; sigmoids and norms; and sums over rows, which gradients of weights are. Exit status 1 where a
-result is past its tolerance; the function's file is then kept in FOLDER.
+channels; sigmoids and norms; and sums over rows, which gradients of weights are. Rows of every fifth
+function are numbers of a head. Exit status 1 where a result is past its tolerance; the function's file is then kept in FOLDER.
 """
 import argparse
 import os
@@ -15,7 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-CHANNELS = (8, 12, 16, 24, 31, 32, 40, 48, 64, 80, 96, 100, 128, 130, 192, 256, 300, 320, 384, 512)
+CHANNELS = (1, 1, 1, 1, 1, 8, 12, 16, 24, 31, 32, 40, 48, 64, 80, 96, 100, 128, 130, 192, 256, 300, 320, 384, 512)
+HEADS, HEADS_OF_NUMBERS = (1, 2, 3), (1, 2, 7, 8, 9, 20)
 SHIFTS = (-7, -3, -2, -1, 1, 2, 3, 5)
 STEPS = (1, 2, 5, 17, 33, 64, 90, 130, 300)
 
@@ -28,11 +29,19 @@ class Function:
         self.channels = draw.choice(CHANNELS)
         self.dtype = draw.choice(("bf16", "f16", "f32"))
         self.packed = draw.random() < .4
-        self.vector = f"vector<{self.channels}xf32>"
+        self.vector, self.bits = self.of("f32"), self.of("i1")
         self.arguments, self.before, self.rows, self.parameters, self.lines = [], [], [], [], []
         self.vectors, self.numbers, self.count = [], [], 0
         self.offsets = " cu_seqlens(%cu : tensor<?xi32>)" if self.packed else ""
         self.over_time = "1x?x?" if self.packed else "?x?x?"
+
+    def of(self, element):
+        """A row's type."""
+        return element if self.channels == 1 else f"vector<{self.channels}x{element}>"
+
+    def tensor(self, prefix, element):
+        """A tensor of such rows."""
+        return f"tensor<{prefix}x{element}>" if self.channels == 1 else f"tensor<{prefix}x{self.channels}x{element}>"
 
     def value(self, text, name=None):
         self.count += 1
@@ -41,24 +50,25 @@ class Function:
         return name
 
     def constant(self, number):
-        return self.value(f"arith.constant dense<{number}> : {self.vector}")
+        splat = number if self.channels == 1 else f"dense<{number}>"
+        return self.value(f"arith.constant {splat} : {self.vector}")
 
     def row(self, name, tensor, dtype):
         """A row of a sequence, in f32."""
-        self.rows.append(f"%{name} = {tensor} : tensor<{self.over_time}x{self.channels}x{dtype}>")
-        narrow = f"vector<{self.channels}x{dtype}>"
+        self.rows.append(f"%{name} = {tensor} : {self.tensor(self.over_time, dtype)}")
+        narrow = self.of(dtype)
         self.vectors.append(f"%{name}" if dtype == "f32"
                             else self.value(f"arith.extf %{name} : {narrow} to {self.vector}"))
 
     def sequence(self, number, dtype):
-        type_ = f"tensor<{self.over_time}x{self.channels}x{dtype}>"
+        type_ = self.tensor(self.over_time, dtype)
         self.arguments.append(f"%x{number}: {type_}")
         self.row(f"row{number}", f"%x{number}", dtype)
         for by in self.draw.sample(SHIFTS, self.draw.choice((0, 0, 1, 3))):
             name = f"{number}_{by}".replace("-", "m")
             given = ""
             if self.draw.random() < .4:
-                halo = f"tensor<?x{abs(by) + self.draw.randint(0, 2)}x?x{self.channels}x{dtype}>"
+                halo = self.tensor(f"?x{abs(by) + self.draw.randint(0, 2)}x?", dtype)
                 self.arguments.append(f"%halo{name}: {halo}")
                 given = f" halo(%halo{name} : {halo})"
             self.before.append(f"%shift{name} = ejk.shift %x{number} by {by}{given}{self.offsets} : {type_}")
@@ -79,14 +89,15 @@ class Function:
         zero, one = self.constant("0.0"), self.constant("1.0")
         below = self.value(f"arith.cmpf olt, {x}, {zero} : {self.vector}")
         minus = self.value(f"arith.negf {x} : {self.vector}")
-        size = self.value(f"arith.select {below}, {x}, {minus} : vector<{self.channels}xi1>, {self.vector}")
+        size = self.value(f"arith.select {below}, {x}, {minus} : {self.bits}, {self.vector}")
         power = self.value(f"math.exp {size} : {self.vector}")
         divisor = self.value(f"arith.addf {power}, {one} : {self.vector}")
         return self.value(f"arith.divf {x}, {divisor} : {self.vector}")
 
     def step(self):
         x, y = self.draw.choice(self.vectors), self.draw.choice(self.vectors)
-        kind = self.draw.choice(("addf", "mulf", "subf", "sum", "max", "spread", "quotient", "tanh", "norm"))
+        kinds = ("addf", "mulf", "subf", "quotient", "tanh", "sum", "max", "spread", "norm")
+        kind = self.draw.choice(kinds[:5] if self.channels == 1 else kinds)
         if kind in ("sum", "max"):
             self.numbers.append(self.value(f"ejk.{kind} {x} : {self.vector}"))
         elif kind == "spread":
@@ -109,7 +120,7 @@ class Function:
             self.rows.append(f"%number = %z : tensor<{self.over_time}xf32>")
             self.numbers.append("%number")
         if draw.random() < .5:
-            type_ = f"tensor<?x{self.channels}xf32>"
+            type_ = self.tensor("?", "f32")
             self.arguments.append(f"%w: {type_}")
             self.parameters.append(f"%weight = %w : {type_} as {self.vector}")
             self.vectors.append("%weight")
@@ -118,16 +129,16 @@ class Function:
         states = []
         if draw.random() < .5:
             added = self.value(f"arith.addf %S, {draw.choice(self.vectors)} : {self.vector}")
-            states.append(("%S", f"tensor<?x?x{self.channels}xf32>", added, self.vector))
+            states.append(("%S", self.tensor("?x?", "f32"), added, self.vector))
         if draw.random() < .3 and self.numbers:
             added = self.value(f"arith.addf {draw.choice(self.numbers)}, %N : f32")
             states.append(("%N", "tensor<?x?xf32>", added, "f32"))
-        output, narrow = self.vectors[-1], f"vector<{self.channels}x{self.dtype}>"
+        output, narrow = self.vectors[-1], self.of(self.dtype)
         if self.dtype != "f32":
             output = self.value(f"arith.truncf {output} : {self.vector} to {narrow}")
         if self.packed:
             self.arguments.append("%cu: tensor<?xi32>")
-        types = [f"tensor<{self.over_time}x{self.channels}x{self.dtype}>", *(s[1] for s in states)]
+        types = [self.tensor(self.over_time, self.dtype), *(s[1] for s in states)]
         names = ["%o", *(f"%sum{i}" for i in range(len(states)))]
         lines = [*self.before, f"{', '.join(names)} = ejk.scan{' reverse' if draw.random() < .3 else ''}{self.offsets}",
                  f"    sequences({', '.join(self.rows)})"]
@@ -173,7 +184,7 @@ def main():
         function = Function(draw)
         file = options.folder / f"rows-{options.seed}-{case}.mlir"
         file.write_text(function.text())
-        sizes = {"T": draw.choice(STEPS), "H": draw.choice((1, 2, 3))}
+        sizes = {"T": draw.choice(STEPS), "H": draw.choice(HEADS_OF_NUMBERS if function.channels == 1 else HEADS)}
         sizes["N" if function.packed else "B"] = draw.choice((1, 2))
         how = [*(["--vjp"] if draw.random() < .4 else []), *(["--row-gap=40"] if draw.random() < .5 else [])]
         status, text, said = run(options, file, sizes, how)
