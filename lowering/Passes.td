@@ -426,8 +426,9 @@ def LegalizeKernelMath : Pass<"ejk-legalize-kernel-math", "::mlir::gpu::GPUModul
     2/π that matter instead. With `special-function-unit`, as NVIDIA's GPUs
     have it, math.exp is `ex2.approx` of what is left of x·log2 e beside an integer
     instead of a polynomial, math.rsqrt is `rsqrt.approx`, and a quotient by what
-    lies between bounds, as 1 + e^-x may, is `rcp.approx` made exact by its
-    residual.
+    lies between bounds, as 1 + e^-x of a sigmoid does, is `rcp.approx` made
+    exact by its residual. `math.log1p` of what lies between 0 and 1, as of a
+    softplus, is a shorter polynomial.
 
     Before:
     ```mlir

@@ -1,6 +1,7 @@
 //===- FloatBounds.cpp - what floats of a step lie between -----------------===//
 #include "passes/FloatBounds.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -133,6 +134,12 @@ Bounds FloatBounds::compute(Value value) {
           .Case([&](math::ExpOp) {
             Bounds x = operand(0);
             return Bounds{std::exp(x.least), std::exp(x.most)};
+          })
+          .Case([&](LLVM::CallIntrinsicOp call) { // tiles' exponentials
+            if (call.getIntrin() != "llvm.nvvm.ex2.approx.ftz.f")
+              return kUnknown;
+            Bounds x = operand(0);
+            return Bounds{std::exp2(x.least), std::exp2(x.most)};
           })
           .Case([&](math::TanhOp) {
             Bounds x = operand(0);

@@ -55,29 +55,61 @@ void ejk::populateSpecialFunctions(RewritePatternSet &patterns) {
   addExpansion<math::ExpOp>(patterns, expandExp);
 }
 
-/// x / y of 1 ≤ y ≤ 2^60: as IEEE rounds it where the quotient is normal, unless it is nearly half way
-/// between two numbers. `isPlain` where x is not negative, nor infinite.
-static Number quotient(FloatBuilder &m, Number x, Number y, bool isPlain) {
+//===----------------------------------------------------------------------===//
+// Within bounds
+//===----------------------------------------------------------------------===//
+
+/// Past this the reciprocal of a divisor may be denormal, which the unit takes for zero.
+static constexpr double kLargeDivisor = 0x1p60;
+
+/// x / y of y ≥ 1: as IEEE rounds it where the quotient is 2^-100 or larger, unless it is nearly
+/// half way between two numbers.
+static Number quotient(FloatBuilder &m, Number x, Number y, Bounds ofX, Bounds ofY) {
+  bool mayBeLarge = ofY.most > kLargeDivisor;
+  if (mayBeLarge && std::max(-ofX.least, ofX.most) > 0x1p24) {
+    Number scale = m.select(m.greater(y, m.f(kLargeDivisor)), m.f(0x1p-64), m.f(1));
+    x = x * scale;
+    y = y * scale;
+  }
   Number r = callEach(m, "llvm.nvvm.rcp.approx.ftz.f", {y});
   Number q = x * r, residual = m.fma(-y, q, x), sum = m.fma(residual, r, q);
+  bool isPlain = ofX.least >= 0 && ofX.most < 0x1p127 && !mayBeLarge;
   // Without a residual the sum would lose the sign of -0; that of infinity is NaN.
   return isPlain ? sum : m.select(m.greater(m.abs(residual), m.f(0)), sum, q);
 }
 
-void ejk::expandQuotients(Operation *root) {
+/// ln(1 + x) of 0 ≤ x ≤ 1, as x + x²·Q(x).
+static Number logOnePlusFraction(FloatBuilder &m, Number x) {
+  static constexpr double coefficients[] = {-0.49999647962979366, 0.33321322606145626,
+                                            -0.24857163569083934, 0.19153654546932591,
+                                            -0.13753801496519555, 0.0792045255489856,
+                                            -0.030065786113609078, 0.005364822783933965};
+  return m.fma(x * x, m.polynomial(x, coefficients), x);
+}
+
+void ejk::expandWithinBounds(Operation *root, bool specialFunctionUnit) {
   FloatBounds bounds;
-  SmallVector<std::pair<arith::DivFOp, bool>> quotients;
-  root->walk([&](arith::DivFOp op) {
-    Bounds x = bounds.of(op.getLhs()), y = bounds.of(op.getRhs());
-    // By a constant it may be a multiplication.
-    if (getElementTypeOrSelf(op.getType()).isF32() && y.least >= 1 && y.most <= 0x1p60 &&
-        y.least < y.most)
-      quotients.push_back({op, x.least >= 0 && x.most < 0x1p127});
+  SmallVector<std::pair<Operation *, SmallVector<Bounds, 2>>> found;
+  root->walk([&](Operation *op) {
+    if (!isa<arith::DivFOp, math::Log1pOp>(op) ||
+        !getElementTypeOrSelf(op->getResult(0).getType()).isF32())
+      return;
+    SmallVector<Bounds, 2> of =
+        llvm::map_to_vector<2>(op->getOperands(), [&](Value x) { return bounds.of(x); });
+    // By a constant, a quotient may be a multiplication.
+    bool fits = isa<arith::DivFOp>(op)
+                    ? specialFunctionUnit && of[1].least >= 1 && of[1].least < of[1].most
+                    : of[0].least >= 0 && of[0].most <= 1;
+    if (fits)
+      found.push_back({op, of});
   });
-  for (auto [op, isPlain] : quotients) {
-    ImplicitLocOpBuilder b(op.getLoc(), op);
-    FloatBuilder m(b, op.getType());
-    op.replaceAllUsesWith(quotient(m, m.at(op.getLhs()), m.at(op.getRhs()), isPlain).value);
-    op.erase();
+  for (auto &[op, of] : found) {
+    ImplicitLocOpBuilder b(op->getLoc(), op);
+    FloatBuilder m(b, op->getResult(0).getType());
+    Number x = m.at(op->getOperand(0));
+    Number result = isa<arith::DivFOp>(op) ? quotient(m, x, m.at(op->getOperand(1)), of[0], of[1])
+                                           : logOnePlusFraction(m, x);
+    op->getResult(0).replaceAllUsesWith(result.value);
+    op->erase();
   }
 }

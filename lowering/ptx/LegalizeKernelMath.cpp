@@ -127,8 +127,7 @@ struct LegalizeKernelMathPass : ejk::impl::LegalizeKernelMathBase<LegalizeKernel
     if (failed(runPipeline(widen, getOperation())))
       return signalPassFailure();
     keepSignOfErf(getOperation());
-    if (specialFunctionUnit)
-      ejk::expandQuotients(getOperation());
+    ejk::expandWithinBounds(getOperation(), specialFunctionUnit);
     RewritePatternSet patterns(&getContext());
     ejk::populateTrigonometricExpansions(patterns);
     ejk::populateLogarithmExpansions(patterns);

@@ -19,9 +19,9 @@ void populateLogarithmExpansions(mlir::RewritePatternSet &patterns);
 void populatePowerExpansions(mlir::RewritePatternSet &patterns);
 /// exp and rsqrt, for targets with a unit for them.
 void populateSpecialFunctions(mlir::RewritePatternSet &patterns);
-/// For targets with a unit for 1/x: quotients under `root` whose divisor lies between bounds that
-/// follow from the ops before it, as that of a sigmoid does.
-void expandQuotients(mlir::Operation *root);
+/// Ops under `root` whose operands lie between bounds that follow from the ops before them, as
+/// those of a sigmoid and a softplus do: log1p, and for targets with a unit for 1/x quotients.
+void expandWithinBounds(mlir::Operation *root, bool specialFunctionUnit);
 /// cbrt, clampf.
 void populateOtherExpansions(mlir::RewritePatternSet &patterns);
 /// isnan, isinf, isfinite, isnormal; in any type, since what is normal depends on it.

@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/StringMap.h"
 #include <cmath>
@@ -239,10 +240,71 @@ static void addErf(Rule &r, double sign) {
   r.add(0, r.times(r.times(sign * 2 / std::sqrt(M_PI), r.g), e));
 }
 
+/// The operand of `value`, which an Op of one operand computes; else null.
+template <typename Op> static Value operandOf(Value value) {
+  auto op = value ? value.getDefiningOp<Op>() : Op();
+  return op ? op->getOperand(0) : Value();
+}
+
+static bool isZero(Value value) { return matchPattern(value, m_AnyZeroFloat()); }
+
+/// `value` as a select of two values by whether `x` is below zero; null if it is none.
+static arith::SelectOp selectBySign(Value value, Value x) {
+  auto select = value.getDefiningOp<arith::SelectOp>();
+  auto isBelow = select ? select.getCondition().getDefiningOp<arith::CmpFOp>() : arith::CmpFOp();
+  bool fits = isBelow && isBelow.getPredicate() == arith::CmpFPredicate::OLT &&
+              isBelow.getLhs() == x && isZero(isBelow.getRhs());
+  return fits ? select : arith::SelectOp();
+}
+
+static bool isMinusAbs(Value value, Value x) {
+  auto select = selectBySign(value, x);
+  return operandOf<math::AbsFOp>(operandOf<arith::NegFOp>(value)) == x ||
+         (select && select.getTrueValue() == x &&
+          operandOf<arith::NegFOp>(select.getFalseValue()) == x);
+}
+
+static bool isPositivePart(Value value, Value x) {
+  auto most = value.getDefiningOp<arith::MaximumFOp>();
+  auto select = selectBySign(value, x);
+  return (most && most.getLhs() == x && isZero(most.getRhs())) ||
+         (select && isZero(select.getTrueValue()) && select.getFalseValue() == x);
+}
+
+/// The exponential exp(-|x|) of `sum`, if that is a softplus max(x, 0) + log1p(exp(-|x|)); else
+/// null.
+static Value exponentialOfSoftplus(Operation *sum, Value &x) {
+  for (unsigned i : {0, 1}) {
+    Value top = sum->getOperand(i), e = operandOf<math::Log1pOp>(sum->getOperand(1 - i));
+    Value power = operandOf<math::ExpOp>(e);
+    if (!power || !top.getDefiningOp())
+      continue;
+    for (Value operand : top.getDefiningOp()->getOperands())
+      if (isPositivePart(top, x = operand) && isMinusAbs(power, x))
+        return e;
+  }
+  return {};
+}
+
+/// A sum; of a softplus, whose terms have slopes with several cases each, (1 or e) / (1 + e).
+static void addSum(Rule &r) {
+  Value x, e = exponentialOfSoftplus(r.op, x);
+  if (!e) {
+    r.add(0, r.g), r.add(1, r.g);
+    return;
+  }
+  if (!r.wants(x))
+    return;
+  Value one = r.number(1), below = r.primal(x);
+  e = widenToF32(r.b, r.loc(), r.primal(e));
+  below = r.compare(arith::CmpFPredicate::OLT, below, splatLike(r.b, r.loc(), below, 0));
+  r.give(x, r.times(r.g, r.over(r.select(below, e, one), r.plus(one, e))));
+}
+
 static const llvm::StringMap<RuleFn> &table() {
   using P = arith::CmpFPredicate;
   static const auto *rules = new llvm::StringMap<RuleFn>{
-      {"arith.addf", [](Rule &r) { r.add(0, r.g), r.add(1, r.g); }},
+      {"arith.addf", addSum},
       {"arith.subf",
        [](Rule &r) {
          r.add(0, r.g);

@@ -1,4 +1,6 @@
 // RUN: ejk-opt %s --ejk-derive-backward=function=rules --ejk-interpret
+// RUN: ejk-opt %s --ejk-derive-backward=function=softplus --canonicalize --cse | FileCheck %s
+// RUN: ejk-opt %s --ejk-derive-backward=function=softplus_of_select --canonicalize --cse | FileCheck %s
 // Every elementwise rule at once, against central differences of step 2⁻¹⁰ in f64:
 // the step's square, 1e-6, times third derivatives of a few.
 
@@ -80,4 +82,36 @@ func.func @check_rules() {
   %expected = arith.mulf %slope, %g : tensor<4x8xf32>
   check.expect_close %dx, %expected max_relative 1.0e-5 : tensor<4x8xf32>
   return
+}
+
+// A softplus has one slope, where its terms have one for each sign: (1 or e) / (1 + e), e = exp(-|x|).
+// CHECK-LABEL: func.func @softplus{{.*}}_vjp(
+// CHECK-COUNT-1: math.exp
+// CHECK-NOT:   math.log1p
+// CHECK:       %[[TOP:.*]] = arith.select
+// CHECK-NEXT:  %[[SUM:.*]] = arith.addf
+// CHECK-NEXT:  %[[SLOPE:.*]] = arith.divf %[[TOP]], %[[SUM]]
+// CHECK-NEXT:  %[[RESULT:.*]] = arith.mulf %{{.*}}, %[[SLOPE]]
+// CHECK-NEXT:  return %[[RESULT]]
+func.func @softplus(%x: tensor<4x8xf32> {ejk.name = "x"}) -> tensor<4x8xf32> {
+  %zero = arith.constant dense<0.0> : tensor<4x8xf32>
+  %top = arith.maximumf %x, %zero : tensor<4x8xf32>
+  %abs = math.absf %x : tensor<4x8xf32>
+  %low = arith.negf %abs : tensor<4x8xf32>
+  %e = math.exp %low : tensor<4x8xf32>
+  %l = math.log1p %e : tensor<4x8xf32>
+  %s = arith.addf %top, %l : tensor<4x8xf32>
+  return %s : tensor<4x8xf32>
+}
+
+func.func @softplus_of_select(%x: tensor<4x8xf32> {ejk.name = "x"}) -> tensor<4x8xf32> {
+  %zero = arith.constant dense<0.0> : tensor<4x8xf32>
+  %below = arith.cmpf olt, %x, %zero : tensor<4x8xf32>
+  %minus = arith.negf %x : tensor<4x8xf32>
+  %top = arith.select %below, %zero, %x : tensor<4x8xi1>, tensor<4x8xf32>
+  %low = arith.select %below, %x, %minus : tensor<4x8xi1>, tensor<4x8xf32>
+  %e = math.exp %low : tensor<4x8xf32>
+  %l = math.log1p %e : tensor<4x8xf32>
+  %s = arith.addf %l, %top : tensor<4x8xf32>
+  return %s : tensor<4x8xf32>
 }
