@@ -3,7 +3,8 @@ that nobody has published.
 
 As in fuzz_cases, a case is a function of its seed, number, limits and schedule. Key heads may be
 fewer than value heads, or value heads fewer than key heads; keys have length 0.97, so that β up to
-2 keeps the state bounded, and may point nearly one way.
+2 keeps the state bounded, and may point nearly one way. A step may normalise keys and queries of any
+length, and make β of a number by a sigmoid.
 """
 import numpy as np
 import corrections
@@ -16,6 +17,23 @@ from fuzz_cases import FLOATS, Case
 MODEL = {"f32": 4.0, "by chunks": 1.5}
 FORMS = ["delta_rule"] * 3 + ["scan"] * 3
 SEQUENCE_ROWS = {"q": "K", "k": "K", "v": "V", "a": "K", "p": "V", "w": "V", "e": "K"}
+
+
+EPSILON = float(np.float32(1e-3))  # of norms in a step
+
+
+def normalised(rows):
+    return rows / np.sqrt((rows * rows).sum(axis=-1, keepdims=True) + EPSILON)
+
+
+def through_norm(rows, grad):
+    """The gradient by `rows` of what has the gradient `grad` by the normalised rows."""
+    over = 1 / np.sqrt((rows * rows).sum(axis=-1, keepdims=True) + EPSILON)
+    return over * grad - over ** 3 * rows * (rows * grad).sum(axis=-1, keepdims=True)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
 
 
 def rounder(kind):
@@ -52,11 +70,13 @@ class DeltaCase(Case):
         keys = self.rng.standard_normal(shape)
         if self.parallel:
             keys = 4.0 + keys * self.pick([1.0, 0.1])
-        return 0.97 * keys / np.maximum(np.linalg.norm(keys, axis=-1, keepdims=True), 1e-3)
+        keys = 0.97 * keys / np.maximum(np.linalg.norm(keys, axis=-1, keepdims=True), 1e-3)
+        return keys * np.exp2(self.rng.uniform(-1, 5, (*shape[:-1], 1))) if self.normalises else keys
 
     def draw_tensors(self):
         self.kind = "bf16" if self.usual else self.pick(["f32", "f32", "f16", "bf16", "bf16"])
         self.parallel, self.bends = self.chance(0.3), False
+        self.normalises = self.form == "scan" and self.chance(0.4)
         self.x, normal = {}, self.rng.standard_normal
         for name, array in (("q", normal), ("k", self.keys), ("v", normal)):
             letters, drawn = self.row(name, array)
@@ -69,8 +89,8 @@ class DeltaCase(Case):
             self.scale = float(np.float32(self.scale))  # a step holds it in f32
         most = self.pick([1.0, 1.0, 2.0])
         kind = self.pick(["f32", self.kind, self.pick(FLOATS)])
-        self.x["beta"] = self.add("beta", "B,T,Hs", kind,
-                                  most * self.rng.random(self.shape("B,T,Hs")))
+        draw = self.rng.standard_normal if self.normalises else lambda shape: most * self.rng.random(shape)
+        self.x["beta"] = self.add("beta", "B,T,Hs", kind, draw(self.shape("B,T,Hs")))
 
     def draw_gates(self, names):
         one = self.pick(names) if self.usual else None
@@ -111,7 +131,7 @@ class DeltaCase(Case):
         normal = self.rng.standard_normal
         if other or second:
             # With rates from 0 to 1 for k's channels, as RWKV-7 has it, states stay bounded.
-            more("a", lambda shape: self.x["k"] * self.rng.random(shape))
+            more("a", lambda shape: self.value_of("k") * self.rng.random(shape))
         if plain:
             more("p", normal)
             more("e", lambda shape: 0.1 * normal(shape))
@@ -152,6 +172,22 @@ class DeltaCase(Case):
             state = "%S3"
         return self.step(sequences, text, state)
 
+    @staticmethod
+    def norm_lines(name, vector):
+        return [f"%{name}_squares = arith.mulf %{name}_r, %{name}_r : {vector}",
+                f"%{name}_sum = ejk.sum %{name}_squares : {vector}",
+                f"%{name}_epsilon = arith.constant {EPSILON:.17e} : f32",
+                f"%{name}_more = arith.addf %{name}_sum, %{name}_epsilon : f32",
+                f"%{name}_over = math.rsqrt %{name}_more : f32",
+                f"%{name}_each = vector.broadcast %{name}_over : f32 to {vector}",
+                f"%{name}_w = arith.mulf %{name}_r, %{name}_each : {vector}"]
+
+    @staticmethod
+    def sigmoid_lines():
+        return ["%beta_one = arith.constant 1.0 : f32", "%beta_minus = arith.negf %beta_r : f32",
+                "%beta_e = math.exp %beta_minus : f32", "%beta_sum = arith.addf %beta_one, %beta_e : f32",
+                "%beta_w = arith.divf %beta_one, %beta_sum : f32"]
+
     def step(self, sequences, text, state):
         """The scan of these lines. The first sequence has a head for each state."""
         types, K, V = dict(self.arguments), self.K, self.V
@@ -163,10 +199,13 @@ class DeltaCase(Case):
             kind = self.inputs[name][0]
             vector = lambda of: f"vector<{self.sizes[sizes[name]]}x{of}>" if name in sizes else of
             narrow = kind != "f32"
-            entries.append(f"%{name}_{'t' if narrow else 'w'} = %{name} : {types[name]}")
+            made = "r" if self.normalises and name in ("q", "k", "beta") else "w"
+            entries.append(f"%{name}_{'t' if narrow else made} = %{name} : {types[name]}")
             if narrow:
-                lines.append(f"%{name}_w = arith.extf %{name}_t : {vector(kind)} to "
+                lines.append(f"%{name}_{made} = arith.extf %{name}_t : {vector(kind)} to "
                              f"{vector('f32')}")
+            if made == "r":
+                lines += self.sigmoid_lines() if name == "beta" else self.norm_lines(name, vector("f32"))
         key, value = f"vector<{K}xf32>", f"vector<{V}xf32>"
         tail = [f"%scale = arith.constant dense<{self.scale:.17e}> : {key}",
                 f"%q_s = arith.mulf %q_w, %scale : {key}",
@@ -193,6 +232,13 @@ class DeltaCase(Case):
 
     # The oracle's.
 
+    def value_of(self, name):
+        """What the step makes of the argument."""
+        array = self.x[name]
+        if not self.normalises or name not in ("q", "k", "beta"):
+            return array
+        return sigmoid(array) if name == "beta" else normalised(array)
+
     def operand(self, name):
         """With a head for each query or state, whichever are more: what the step computes of the
         arguments, too."""
@@ -201,7 +247,7 @@ class DeltaCase(Case):
         if name in ("w", "w0", "w2"):
             source = "v" if name == "w0" or self.form == "delta_rule" else "w"
             return self.operand("beta")[..., None] * self.operand("row " + source)
-        array = self.x[name.removeprefix("row ")]
+        array = self.value_of(name.removeprefix("row "))
         return np.repeat(array, self.H // array.shape[2], axis=2)
 
     def scan(self, rounded, terms=None):
@@ -231,6 +277,11 @@ class DeltaCase(Case):
             source = "v" if name == "w0" or self.form == "delta_rule" else "w"
             found[source] = beta * grads[name]
             found["beta"] = found["beta"] + (grads[name] * self.operand("row " + source)).sum(axis=-1)
+        if self.normalises:
+            found["beta"] = found["beta"] * (beta * (1 - beta))[..., 0]
+            for name in found.keys() & {"q", "k"}:
+                rows = np.repeat(self.x[name], self.H // self.x[name].shape[2], axis=2)
+                found[name] = through_norm(rows, found[name])
         return {"d" + name: self.fold(name, found[name]) for name in self.wrt}
 
     def fold(self, name, grad):
@@ -259,6 +310,7 @@ class DeltaCase(Case):
 
     def describe(self):
         drawn = [word for word, is_so in (("parallel", self.parallel), ("bends", self.bends),
+                                          ("normalises", self.normalises),
                                           (f"{self.shared} shared",
                                            self.H != self.kv_heads and not self.shares_states))
                  if is_so]
