@@ -23,6 +23,7 @@
 #include "passes/program/FusePrograms.h"
 #include "passes/program/SimplifyProgram.h"
 #include "passes/scan/NarrowOperands.h"
+#include "passes/scan/ScaleAfterRead.h"
 #include "passes/scan/ScanGroups.h"
 #include "passes/scan/ScanProperties.h"
 #include "passes/scan/TensorSums.h"
@@ -162,6 +163,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     ChunkSettings settings = settingsFor(scan, chunk, /*saveEntries=*/true, inF32);
     if (!inF32)
       narrowOperands(scan, roundComputed);
+    scaleAfterRead(scan);
     FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);
     if (failed(program))
       return tile::ProgramOp();
@@ -203,6 +205,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     std::optional<tile::DotAlgorithm> inF32 = f32MatmulsOf(copy.scans);
     if (!inF32)
       narrowOperands(copy.scans, roundComputed);
+    scaleAfterRead(copy.scans);
     hoistReductions(copy.scans);
     includeDiagonal(copy.scans);
     // A state that is saved every so many rows, a multiple of a chunk's, is the state that the last

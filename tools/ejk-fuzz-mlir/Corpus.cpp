@@ -20,6 +20,7 @@ static constexpr const char *kCommon[] = {
     "ejk-derive-backward",
     "ejk-cut-rows",
     "ejk-cut-rows{shared=true}",
+    "ejk-scale-after-read",
     "ejk-column-states",
     "ejk-cut-small-states",
     "ejk-separate-states",
