@@ -367,7 +367,7 @@ struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
     auto expanded = cast<func::FuncOp>(b.clone(*f));
     for (ScanOp scan : scansWithQueries(expanded))
       expandQueries(scan);
-    if (hasSharedRows(expanded) && failed(cutRows(expanded, /*shared=*/true)))
+    if (hasSharedRows(expanded) && failed(cutSharedRows(expanded)))
       return failure();
     FailureOr<func::FuncOp> separate = withColumns(expanded);
     LogicalResult result = failed(separate) ? failure() : deriveFrom(*separate ? *separate : expanded);
@@ -377,10 +377,10 @@ struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
     return result;
   }
 
-  LogicalResult cutRows(func::FuncOp f, bool shared) {
+  LogicalResult cutSharedRows(func::FuncOp f) {
     OpPassManager pm(func::FuncOp::getOperationName());
     CutRowsOptions options;
-    options.shared = shared;
+    options.shared = true;
     pm.addPass(createCutRows(options));
     return runPipeline(pm, f);
   }
