@@ -1,7 +1,7 @@
 //===- ScaleAfterRead.cpp - scale what is read, not what reads it ----------===//
 //
-// read(S, c·x) = c · read(S, x), and adding (c·x) uᵀ adds x (c·u)ᵀ. Where x is a row as it was given, in
-// 16 bits, a chunk's matmuls then take it as it was loaded.
+// read(S, c·x) = c · read(S, x), and adding (c·x) uᵀ adds x (c·u)ᵀ. Where x is a row as it was given,
+// in 16 bits, a chunk's matmuls then take it as it was loaded.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Arith/IR/Arith.h"
