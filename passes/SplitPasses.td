@@ -325,6 +325,42 @@ def SplitReads : Pass<"ejk-split-reads"> {
                     Statistic<"numTurned", "turned", "scans split before a read that is taken along the other axis">];
 }
 
+def RestartScans : Pass<"ejk-restart-scans", "::mlir::func::FuncOp"> {
+  let summary = "restart scans from states that an earlier scan saves";
+  let description = [{
+    What: divides a scan whose K×V states are those of an earlier one, step by step, into segments of `rows` rows.
+    They start from states that the earlier one then saves, in f32. A derivative has such a scan: the first scan
+    of adjoint states gives what corrects them, and a later one goes through the same states with that as its
+    rows. Why: in memory these rows are rounded to 16 bits. A state that is the sum of all of them is then off by
+    the sum of their errors, which without decay grows with the root of the sequence's length; from a segment's
+    start on it is exact again. And segments run side by side.
+
+    Requires: the scan's other states sum up, or start anew at saved states; it saves nothing; and it goes
+    against the direction of the function's first scan. Why: what a scan in that direction gives, the forward may
+    have saved, and it would be scanned for its states alone. Results change by the errors above.
+
+    Before:
+    ```mlir
+    %u = ejk.scan reverse sequences(%q, %k, %b, %do) states(zero) {
+      s1 = s + q doᵀ; u = read s1, k along key; s2 = s1 - k (b u)ᵀ }
+    %dk = ejk.scan reverse sequences(%q, %k, %b, %do, %u) states(zero) {
+      s1 = s + q doᵀ; s2 = s1 - k (b u)ᵀ; … }
+    ```
+    After:
+    ```mlir
+    %u, %saves = ejk.scan reverse save_every 2048 sequences(%q, %k, %b, %do) states(zero) {
+      as before; saves(s2) }
+    %starts = ejk.segment_starts reverse %saves every 2048 like %q
+    %dk = ejk.scan reverse segments<2048 to 2048, at_least 1> sequences(%q, %k, %b, %do, %u) states(%starts) {
+      as before }
+    ```
+  }];
+  let dependentDialects = ["::ejk::EjkDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
+  let options = [Option<"rows", "rows", "int64_t", "2048", "rows of a segment">];
+  let statistics = [Statistic<"numRestarted", "restarted", "scans divided into segments that restart">];
+}
+
 def SplitOverTime : Pass<"ejk-split-over-time"> {
   let summary = "scan segments of each sequence side by side";
   let description = [{
@@ -357,6 +393,11 @@ def SplitOverTime : Pass<"ejk-split-over-time"> {
     f32's last bit to the segment's end: totals are made of these rows, and no transition is. A NaN before them is
     forgotten, too.
 
+    With `halves`, a batch entry has two segments, of as many rows. The half that the scan comes to first is
+    scanned for its final state alone, and from that one the other half starts: nothing is combined, and no
+    transition is made. Why: with more than a third of a device's multiprocessors at work, transitions cost as
+    much as all of them at work gain. Packed sequences are not divided so.
+
     With `whole`, each sequence is one segment, which starts from its initial state, or zeros. Nothing is
     combined, and no result changes. Why: a kernel of such a scan is the kernel of the segments.
 
@@ -380,6 +421,15 @@ def SplitOverTime : Pass<"ejk-split-over-time"> {
     %o = ejk.scan segments<64 to 4096, at_least 4> sequences(%q, %k, %v, %g) states(%starts) … {
       as before }
     ```
+    With `halves`:
+    ```mlir
+    %x = ejk.scan segments<64, exactly 2, only 0> sequences(%g, %k, %v) states(%h0) {
+      x1 = decay x by g; x2 = x1 + k vᵀ }
+    %starts = linalg.generic … // %h0 and %x of each batch entry
+    %o, %ends = ejk.scan segments<64, exactly 2> sequences(%q, %k, %v, %g) states(%starts) … {
+      as before }
+    %ht = linalg.generic … // every second one of %ends
+    ```
     With a correction, S2 = S1 + k (v - r)ᵀ of r = read S1, k along key, the second of these is:
     ```mlir
     %m = ejk.scan segments<64 to 4096, at_least 4> sequences(%g, %k) states(%identities) {
@@ -396,6 +446,8 @@ def SplitOverTime : Pass<"ejk-split-over-time"> {
     Option<"count", "count", "int64_t", "4", "segments that a long batch entry has at least">,
     Option<"packed", "packed", "int64_t", "2048", "rows of a segment of packed sequences">,
     Option<"whole", "whole", "bool", "false", "one segment for each sequence">,
+    Option<"halves", "halves", "bool", "false",
+           "two segments for each batch entry, of which one starts from what a scan of the other ends with">,
     Option<"forget", "forget", "double", "0",
            "leave out rows and transitions of corrected states that gates forget, where a gate has a bound "
            "that is not above this; 0 for none">,

@@ -63,20 +63,36 @@ def Ejk_SegmentsAttr : AttrDef<Ejk_Dialect, "Segments"> {
     so that a long batch entry has `count` segments or more, and none is longer than `most`. Packed
     sequences have one length whatever their rows come to: their `least` is `most`.
 
+    With `exactly` in the place of `at_least`, L has no other bound, and each batch entry has `count` segments
+    whatever its rows are; the last ones may have none. With `only` i, the others than segment i are not
+    scanned, and there is a state for each sequence.
+
     A `whole` sequence is one segment: L is T + 1. So one kernel scans segments and sequences.
 
-    Examples: `#ejk.segments<64 to 4096, at_least 4>`, `#ejk.segments<whole>`
+    Examples: `#ejk.segments<64 to 4096, at_least 4>`, `#ejk.segments<64, exactly 2>`,
+    `#ejk.segments<64, exactly 2, only 0>`, `#ejk.segments<whole>`
 
     Constraints:
     - C1: `least`, `most` and `count` are from 1 to 2³⁰, and `least` divides `most`; or all are 0, for
       `whole`.
+    - C2: `only` is of `exactly` so many, and is from 0 to `count` - 1.
   }];
-  let parameters = (ins "int64_t":$least, "int64_t":$most, "int64_t":$count);
+  let parameters = (ins "int64_t":$least, "int64_t":$most, "int64_t":$count, "bool":$exact,
+                        "std::optional<int64_t>":$only);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    static SegmentsAttr whole(::mlir::MLIRContext *context) { return get(context, 0, 0, 0); }
+    static SegmentsAttr whole(::mlir::MLIRContext *context) { return get(context, 0, 0, 0, false, {}); }
+    /// Of `rows` rows each.
+    static SegmentsAttr ofRows(::mlir::MLIRContext *context, int64_t rows) {
+      return get(context, rows, rows, 1, false, {});
+    }
+    static SegmentsAttr exactly(::mlir::MLIRContext *context, int64_t count, int64_t least);
     bool isWhole() const { return getMost() == 0; }
+    /// Segment `number` alone of exactly so many.
+    SegmentsAttr onlyOf(int64_t number) const;
+    /// Whether there is one state for each sequence.
+    bool isOneEach() const { return isWhole() || getOnly(); }
     /// L, where a batch entry has `rows` rows.
     int64_t rowsOf(int64_t rows) const;
     /// The segments of `batch` entries of `rows` rows, or of `sequences` packed ones.

@@ -52,7 +52,7 @@ int64_t ScanOp::countStates(Value first, Value cuSeqlens, SegmentsAttr segments)
     sequences = cast<RankedTensorType>(cuSeqlens.getType()).getDimSize(0);
     sequences -= !ShapedType::isDynamic(sequences);
   }
-  if (!segments || segments.isWhole())
+  if (!segments || segments.isOneEach())
     return sequences;
   if (ShapedType::isDynamic(rows) || ShapedType::isDynamic(sequences))
     return ShapedType::kDynamic;
@@ -122,36 +122,67 @@ void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes, T
 static std::string indexed(StringRef what, size_t i) { return (what + " " + Twine(i)).str(); }
 
 LogicalResult SegmentsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
-                                   int64_t least, int64_t most, int64_t count) {
+                                   int64_t least, int64_t most, int64_t count, bool exact,
+                                   std::optional<int64_t> only) {
   auto isOutside = [](int64_t number) { return number < 1 || number > kMaxRows; };
-  bool isWhole = least == 0 && most == 0 && count == 0;
+  bool isWhole = least == 0 && most == 0 && count == 0 && !exact;
   if (!isWhole && (isOutside(least) || isOutside(most) || isOutside(count) || most % least))
     return emitError() << "segments must have a least number of rows that divides the most, and a "
                           "count, all from 1 to "
                        << kMaxRows << " (C1), but have " << least << ", " << most << " and "
                        << count;
+  if (only && (!exact || *only < 0 || *only >= count))
+    return emitError() << "'only' must be one of 'exactly' so many segments (C2), but is " << *only
+                       << " of " << count;
   return success();
+}
+
+SegmentsAttr SegmentsAttr::exactly(MLIRContext *context, int64_t count, int64_t least) {
+  return get(context, least, kMaxRows / least * least, count, /*exact=*/true, /*only=*/{});
+}
+
+SegmentsAttr SegmentsAttr::onlyOf(int64_t number) const {
+  return get(getContext(), getLeast(), getMost(), getCount(), getExact(), number);
 }
 
 Attribute SegmentsAttr::parse(AsmParser &parser, Type) {
   if (parser.parseLess())
     return {};
   int64_t least = 0, most = 0, count = 0;
-  if (failed(parser.parseOptionalKeyword("whole")) &&
-      (parser.parseInteger(least) || parser.parseKeyword("to") || parser.parseInteger(most) ||
-       parser.parseComma() || parser.parseKeyword("at_least") || parser.parseInteger(count)))
-    return {};
+  bool exact = false;
+  std::optional<int64_t> only;
+  if (failed(parser.parseOptionalKeyword("whole"))) {
+    if (parser.parseInteger(least))
+      return {};
+    exact = failed(parser.parseOptionalKeyword("to"));
+    if (!exact && parser.parseInteger(most))
+      return {};
+    if (parser.parseComma() || parser.parseKeyword(exact ? "exactly" : "at_least") ||
+        parser.parseInteger(count))
+      return {};
+    if (exact && succeeded(parser.parseOptionalComma())) {
+      if (parser.parseKeyword("only") || parser.parseInteger(only.emplace()))
+        return {};
+    }
+    if (exact && least > 0) // the most that `least` divides
+      most = kMaxRows / least * least;
+  }
   if (parser.parseGreater())
     return {};
   auto loc = parser.getEncodedSourceLoc(parser.getNameLoc());
-  return getChecked([&] { return emitError(loc); }, parser.getContext(), least, most, count);
+  return getChecked([&] { return emitError(loc); }, parser.getContext(), least, most, count, exact,
+                    only);
 }
 
 void SegmentsAttr::print(AsmPrinter &printer) const {
   if (isWhole())
     printer << "<whole>";
-  else
+  else if (!getExact())
     printer << "<" << getLeast() << " to " << getMost() << ", at_least " << getCount() << ">";
+  else if (getOnly())
+    printer << "<" << getLeast() << ", exactly " << getCount() << ", only " << *getOnly() << ">";
+  else
+    printer << "<" << getLeast() << ", exactly " << getCount() << ">";
 }
 
 int64_t SegmentsAttr::rowsOf(int64_t rows) const {
@@ -162,8 +193,10 @@ int64_t SegmentsAttr::rowsOf(int64_t rows) const {
 }
 
 int64_t SegmentsAttr::countOf(int64_t batch, int64_t rows, int64_t sequences, bool packed) const {
-  if (isWhole())
+  if (isOneEach())
     return sequences;
+  if (getExact())
+    return batch * getCount();
   int64_t each = rowsOf(rows);
   return packed ? rows / each + sequences : batch * int64_t(llvm::divideCeil(rows, each));
 }
@@ -176,6 +209,8 @@ static LogicalResult verifySegments(ScanOp op) {
     return op.emitOpError() << "'save_every' must divide the least rows of 'segments' (C11), but "
                                "they are "
                             << *op.getSaveEvery() << " and " << segments.getLeast();
+  if (op.getCuSeqlens() && segments.getExact())
+    return op.emitOpError("packed sequences must not have 'exactly' so many segments (C11)");
   if (op.getCuSeqlens() && segments.getLeast() != segments.getMost())
     return op.emitOpError() << "the segments of packed sequences must have one length (C11), but "
                                "may have from "
@@ -245,11 +280,15 @@ LogicalResult ScanOp::verify() {
                 countStates(getSequences().front(), getCuSeqlens(), getSegmentsAttr()),
                 "'segments'");
 
+  bool hasRows = !getOutputs().empty() || !getQueries().empty() || !getSavedStates().empty() ||
+                 !getSaves().empty();
+  if (getSegments() && getSegments()->getOnly() && hasRows)
+    return emitOpError(
+        "only one of its segments must have no outputs, queries, saved states or saves (C11)");
   if (auto rows = getTrailing()) {
     if (int64_t(*rows) < 1 || int64_t(*rows) > kMaxRows)
       return emitOpError() << "'trailing' must be from 1 to " << kMaxRows << " (C14), but is " << *rows;
-    if (!getSegments() || !getOutputs().empty() || !getQueries().empty() || !getSavedStates().empty() ||
-        !getSaves().empty())
+    if (!getSegments() || hasRows)
       return emitOpError("'trailing' needs 'segments', and no outputs, queries, saved states or saves "
                          "(C14)");
   }

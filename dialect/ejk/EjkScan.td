@@ -132,7 +132,7 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     - C10: the region holds the ops above and no others. An op in a branch of `scf.if` has
       no undefined behaviour, so a quotient of integers there has a constant divisor.
     - C11: `save_every` divides the `least` rows of `segments`; of packed sequences `least` is
-      `most`.
+      `most`. Where `only` one segment is scanned, there are no outputs, queries, saved states or saves.
     - C12: queries are rank 3 or 4, with the sequences' B and T and one head count, which H divides.
       Beside them no saved states are read.
     - C13: beside queries, what depends on a query, on `ejk.head_index` or on `ejk.num_heads` is no

@@ -35,3 +35,34 @@ LogicalResult CombineSegmentsOp::verify() {
     return failure();
   return check(getFinalState(), "final state", /*bySegment=*/false);
 }
+
+LogicalResult SegmentStartsOp::verify() {
+  auto shapeOf = [](Value tensor) { return cast<RankedTensorType>(tensor.getType()).getShape(); };
+  auto agree = [](int64_t a, int64_t b) {
+    return a == b || ShapedType::isDynamic(a) || ShapedType::isDynamic(b);
+  };
+  if (int64_t(getEvery()) < 1 || int64_t(getEvery()) > kMaxRows)
+    return emitOpError() << "'every' must be from 1 to " << kMaxRows << " (C3), but is "
+                         << int64_t(getEvery());
+  ArrayRef<int64_t> saves = shapeOf(getSaves());
+  if (saves.size() != 4 || ShapedType::isDynamicShape(saves.drop_front(2)))
+    return emitOpError()
+           << "the saved states must be [slots,H,K,V], with static K and V (C1), but are "
+           << getSaves().getType();
+  if (shapeOf(getLike()).size() < 3)
+    return emitOpError() << "'like' must be a sequence, but is " << getLike().getType();
+  auto check = [&](Value states, StringRef name, int64_t count) -> LogicalResult {
+    ArrayRef<int64_t> shape = shapeOf(states);
+    if (shape.size() == 4 && agree(shape[0], count) && agree(shape[1], saves[1]) &&
+        shape.drop_front(2) == saves.drop_front(2))
+      return success();
+    return emitOpError() << "the " << name << " must have the sizes of the saved states, "
+                         << getSaves().getType() << ", for each of its own (C2), but is "
+                         << states.getType();
+  };
+  int64_t sequences = ScanOp::countStates(getLike(), getCuSeqlens(), {});
+  if (getInitial() && failed(check(getInitial(), "initial state", sequences)))
+    return failure();
+  return check(getStarts(), "tensor of starts",
+               ScanOp::countStates(getLike(), getCuSeqlens(), getSegments()));
+}

@@ -54,4 +54,42 @@ def Ejk_CombineSegmentsOp : Ejk_BaseOp<"combine_segments", [Pure, AttrSizedOpera
   let hasVerifier = 1;
 }
 
+def Ejk_SegmentStartsOp : Ejk_BaseOp<"segment_starts", [Pure, AttrSizedOperandSegments]> {
+  let opDocGroup = Ejk_Internals;
+  let summary = "the saved states that segments start from";
+  let description = [{
+    A scan in the same direction has saved its state every L rows (`save_every` of `ejk.scan`). Segments of L
+    rows start where it was then: the one that the scan comes to first from the sequence's initial state, or
+    zero, and each other one from the state that was saved before it.
+
+    `like` is a sequence of that scan. Of packed sequences, a segment that no sequence has starts from anything.
+
+    Example:
+
+    ```mlir
+    %starts = ejk.segment_starts reverse %saves every 2048 from %h0 : tensor<?x?x64x32xf32> like %v
+        : tensor<?x?x64x32xf32>, tensor<?x?x?x32xbf16> -> tensor<?x?x64x32xf32>
+    ```
+
+    Constraints:
+    - C1: the saved states are [slots,H,K,V], with ⌊B·T/L⌋ + N slots and static K and V.
+    - C2: starts are [S,H,K,V], with a state for each segment of `#ejk.segments<L to L, at_least 1>`. The
+      initial state is [N,H,K,V].
+    - C3: L is from 1 to 2³⁰.
+  }];
+  let arguments = (ins Ejk_TensorF32:$saves, Optional<Ejk_TensorF32>:$initial, Optional<Ejk_Offsets>:$cu_seqlens,
+                       Ejk_Tensor:$like, I64Attr:$every, UnitAttr:$reverse);
+  let results = (outs Ejk_TensorF32:$starts);
+  let assemblyFormat = [{
+    (`reverse` $reverse^)? $saves `every` $every (`from` $initial^ `:` type($initial))?
+    (`cu_seqlens` `(` $cu_seqlens^ `:` type($cu_seqlens) `)`)? `like` $like attr-dict `:` type($saves) `,`
+    type($like) `->` type($starts)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// How the sequences are divided.
+    SegmentsAttr getSegments() { return SegmentsAttr::ofRows(getContext(), getEvery()); }
+  }];
+}
+
 #endif // EJK_DIALECT_EJK_EJKSEGMENTS_TD

@@ -79,6 +79,14 @@ std::vector<Segment> ejk::reference::segmentsOf(ArrayRef<Span> spans, SegmentsAt
     return result;
   }
   int64_t rows = segments.rowsOf(steps);
+  if (segments.getExact()) {
+    for (auto [n, span] : llvm::enumerate(spans))
+      for (int64_t place = 0; place < segments.getCount(); ++place)
+        if (place == segments.getOnly().value_or(place))
+          result.push_back({int64_t(n), std::min(span.begin + place * rows, span.end),
+                            std::min(span.begin + (place + 1) * rows, span.end)});
+    return result;
+  }
   // Those that no sequence has are empty.
   result.resize(segments.countOf(spans.size(), steps, spans.size(), packed));
   for (auto [n, span] : llvm::enumerate(spans)) {

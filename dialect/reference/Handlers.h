@@ -26,6 +26,7 @@ mlir::LogicalResult interpretHeads(mlir::Operation *op, Operands operands, Resul
 mlir::LogicalResult interpretSumHeads(SumHeadsOp op, Operands operands, Results &results,
                                       const Options &options);
 // Segments.cpp
+mlir::LogicalResult interpretSegmentStarts(SegmentStartsOp op, Operands operands, Results &results);
 mlir::LogicalResult interpretCombineSegments(CombineSegmentsOp op, Operands operands,
                                              Results &results, const Options &options);
 // Pools.cpp

@@ -234,6 +234,7 @@ LogicalResult FunctionInterpreter::dispatch(Operation *op, Operands operands, Re
       .Case([&](CombineSegmentsOp op) {
         return interpretCombineSegments(op, operands, results, options);
       })
+      .Case([&](SegmentStartsOp op) { return interpretSegmentStarts(op, operands, results); })
       .Case([&](ShiftOp op) { return interpretShift(op, operands, results); })
       .Case([&](LastRowsOp op) { return interpretLastRows(op, operands, results); })
       .Case([&](ReadStatesOp op) { return interpretReadStates(op, operands, results); })

@@ -65,3 +65,40 @@ LogicalResult ejk::reference::interpretCombineSegments(CombineSegmentsOp op, Ope
   });
   return success();
 }
+
+LogicalResult ejk::reference::interpretSegmentStarts(SegmentStartsOp op, Operands operands,
+                                                     Results &results) {
+  const Tensor &saves = *operands[0], &like = *operands.back();
+  const Tensor *initial = op.getInitial() ? operands[1] : nullptr;
+  const Tensor *cu = op.getCuSeqlens() ? operands[operands.size() - 2] : nullptr;
+  int64_t steps = like.shape[1], heads = saves.shape[1], every = op.getEvery();
+  FailureOr<std::vector<Span>> spans = sequenceSpans(op, cu, like.shape[0], steps);
+  if (failed(spans))
+    return failure();
+  int64_t sequences = spans->size();
+  if (saves.shape[0] != like.shape[0] * steps / every + sequences)
+    return op.emitError("there must be a saved state for each chunk");
+  if (initial && (initial->shape[0] != sequences || initial->shape[1] != heads))
+    return op.emitError("there must be an initial state for each sequence and head");
+  std::vector<Segment> segments = segmentsOf(*spans, op.getSegments(), steps, cu);
+  if (failed(addResult(op, op.getStarts().getType(),
+                       {int64_t(segments.size()), heads, saves.shape[2], saves.shape[3]}, results)))
+    return failure();
+  int64_t size = heads * saves.shape[2] * saves.shape[3];
+  auto copy = [&](const Tensor &from, int64_t place, size_t to) {
+    std::copy_n(from.floats.begin() + place * size, size,
+                results.back().floats.begin() + to * size);
+  };
+  for (auto [s, segment] : llvm::enumerate(segments)) {
+    if (segment.begin == segment.end)
+      continue;
+    Span span = (*spans)[segment.sequence];
+    int64_t row = cu ? span.begin : segment.sequence * steps;
+    int64_t slot = row / every + segment.sequence + (segment.begin - span.begin) / every;
+    if (op.getReverse() ? segment.end < span.end : segment.begin > span.begin)
+      copy(saves, slot + (op.getReverse() ? 1 : -1), s);
+    else if (initial)
+      copy(*initial, segment.sequence, s);
+  }
+  return success();
+}

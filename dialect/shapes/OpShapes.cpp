@@ -114,7 +114,7 @@ template <typename Scan> void ShapeAnalysis::constrainScan(Scan scan) {
   unsigned n = sequencesNode(node(first, 0), scan.getCuSeqlens());
   for (auto states : {ValueRange(scan.getInitialStates()), ValueRange(scan.getFinalStates())})
     for (Value state : states) {
-      if (scan.getSegments() && !scan.getSegments()->isWhole()) {
+      if (scan.getSegments() && !scan.getSegments()->isOneEach()) {
         unsigned batch = node(first, 0), rows = node(first, 1);
         Node &count = nodes[find(node(state, 0))];
         count.segments = *scan.getSegments();
@@ -310,6 +310,25 @@ void ShapeAnalysis::constrain(Operation *op) {
         unify(node(combine.getTotals(), dim), node(combine.getRemembered(), dim));
     for (unsigned dim = 1; dim < 4; ++dim)
       unify(node(combine.getTotals(), dim), node(combine.getFinalState(), dim));
+    return;
+  }
+  if (auto starts = dyn_cast<SegmentStartsOp>(op)) {
+    unsigned batch = node(starts.getLike(), 0), rows = node(starts.getLike(), 1);
+    unsigned n = sequencesNode(batch, starts.getCuSeqlens());
+    Node &slots = nodes[find(node(starts.getSaves(), 0))];
+    slots.saveEvery = starts.getEvery();
+    llvm::copy(ArrayRef<unsigned>{batch, rows, n}, slots.slotsOf);
+    Node &count = nodes[find(node(starts.getStarts(), 0))];
+    count.segments = starts.getSegments();
+    count.packed = bool(starts.getCuSeqlens());
+    llvm::copy(ArrayRef<unsigned>{batch, rows, n}, count.slotsOf);
+    if (starts.getInitial())
+      unify(n, node(starts.getInitial(), 0));
+    for (unsigned dim = 1; dim < 4; ++dim) {
+      unify(node(starts.getSaves(), dim), node(starts.getStarts(), dim));
+      if (starts.getInitial())
+        unify(node(starts.getInitial(), dim), node(starts.getStarts(), dim));
+    }
     return;
   }
   if (auto sum = dyn_cast<SumHeadsOp>(op)) {

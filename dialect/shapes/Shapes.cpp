@@ -71,14 +71,26 @@ DimExpr DimExpr::rowsOfSegments(SegmentsAttr segments, DimExpr rows) {
     return most;
   DimExpr unit = number(segments.getLeast() * segments.getCount());
   DimExpr wanted = make(O::multiply, make(O::ceilDivide, rows, unit), least);
-  return make(O::minimum, make(O::maximum, wanted, least), most);
+  DimExpr given = make(O::maximum, wanted, least);
+  return segments.getExact() ? given : make(O::minimum, given, most);
+}
+
+DimExpr DimExpr::segmentsOfEach(SegmentsAttr segments, DimExpr rows) {
+  using O = Operator;
+  if (segments.isOneEach())
+    return number(1);
+  if (segments.getExact())
+    return number(segments.getCount());
+  return make(O::maximum, make(O::ceilDivide, rows, rowsOfSegments(segments, rows)), number(1));
 }
 
 DimExpr DimExpr::countSegments(SegmentsAttr segments, DimExpr batch, DimExpr rows,
                                DimExpr sequences, bool packed) {
   using O = Operator;
-  if (segments.isWhole())
+  if (segments.isOneEach())
     return packed ? sequences : batch;
+  if (segments.getExact())
+    return make(O::multiply, batch, number(segments.getCount()));
   DimExpr each = rowsOfSegments(segments, rows);
   if (packed)
     return make(O::add, make(O::floorDivide, rows, each), sequences);

@@ -35,6 +35,8 @@ struct DimExpr {
   static DimExpr make(Operator op, DimExpr a, DimExpr b);
   /// L, the rows of a segment where a batch entry has `rows` rows.
   static DimExpr rowsOfSegments(SegmentsAttr segments, DimExpr rows);
+  /// How many segments of a batch entry of `rows` rows are scanned, at least one.
+  static DimExpr segmentsOfEach(SegmentsAttr segments, DimExpr rows);
   /// The states of a scan over `batch` entries of `rows` rows, or over `sequences` packed ones,
   /// that `segments` divides.
   static DimExpr countSegments(SegmentsAttr segments, DimExpr batch, DimExpr rows,

@@ -64,9 +64,8 @@ public:
   Kernel makeShift(Operation *op, gpu::GPUModuleOp module, StringRef name) override {
     return emitCpuShift(op, module, name);
   }
-  FailureOr<Kernel> makeCombineSegments(CombineSegmentsOp op, gpu::GPUModuleOp,
-                                        StringRef) override {
-    return op.emitError("a CPU has no scans of segments; compile with --schedule=step"), failure();
+  FailureOr<Kernel> makeSegments(Operation *op, gpu::GPUModuleOp, StringRef) override {
+    return op->emitError("a CPU has no scans of segments; compile with --schedule=step"), failure();
   }
 
 private:

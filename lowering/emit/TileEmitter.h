@@ -14,6 +14,7 @@
 #include "lowering/emit/TileKernel.h"
 #include "lowering/emit/TileMemory.h"
 #include "lowering/kernels/Neighbours.h"
+#include "lowering/kernels/Segments.h"
 #include "lowering/layout/MatmulOperands.h"
 #include "lowering/memory/RingLayout.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -391,7 +392,7 @@ private:
   llvm::DenseMap<int64_t, std::pair<Value, Value>> shiftedRows;
   Value cuPointer, totalSteps, heads, sequences;        // i64; the last where packed
   Value rememberedPointer;                              // null where rows are left out of all segments or none
-  Value segmentRows;                                    // i64; null without segments
+  SegmentSizes segmentSizes;                            // none without segments
   Value head, slice;                                    // i32
   Value sequenceIndex, stateIndex, firstRow, length;    // i64; of a segment where there are any
   /// The sequence's length and first row among all, and the position there of a segment's first.

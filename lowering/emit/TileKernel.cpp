@@ -11,7 +11,6 @@
 #include "lowering/emit/TileMemory.h"
 #include "lowering/kernels/DynamicShared.h"
 #include "lowering/kernels/GroupedStates.h"
-#include "lowering/kernels/Segments.h"
 #include "lowering/kernels/ShiftedRows.h"
 #include "lowering/layout/SummedParts.h"
 #include "lowering/memory/PlanMemory.h"
@@ -96,9 +95,9 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   auto initialHeads = headsOfStates(initials, program.getInitialStates());
   auto finalHeads = headsOfStates(finals, program.getFinalStates());
 
-  std::optional<unsigned> rowsArgument;
+  std::optional<unsigned> segments;
   if (program.getSegments())
-    rowsArgument = signature.addRowsOfSegments();
+    segments = signature.addSegments(bool(program.getCuSeqlens()));
 
   unsigned firstMap = kernel.operands.size();
   findMaps();
@@ -124,8 +123,10 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   heads = size(queryHeads);
   if (offsets)
     sequences = b.sub(size(*offsets), 1);
-  if (rowsArgument)
-    segmentRows = function.getArgument(numPointers + *rowsArgument);
+  if (segments)
+    segmentSizes =
+        SegmentSizes::take([&](unsigned i) { return function.getArgument(numPointers + i); },
+                           *segments, bool(program.getCuSeqlens()));
   for (unsigned i = 0; i < numPointers; ++i)
     pointers[kernel.operands[i].tensor].push_back(function.getArgument(i));
   // A tensor may be passed twice; each program argument takes one kernel argument.
@@ -310,13 +311,12 @@ void TileEmitter::locateSequence(Value sequence) {
 
 /// Segment `number`'s rows. Gives the sequence that it is a part of.
 Value TileEmitter::locateSegment(Value number) {
-  KernelSegment segment =
-      ejk::locateSegment(b, segmentRows, number, totalSteps, sequences,
-                         [&](Value index) { return packedOffset(index); });
+  KernelSegment segment = ejk::locateSegment(b, segmentSizes, number, sequences,
+                                             [&](Value index) { return packedOffset(index); });
   Value sequence = segment.sequence;
   if (cuPointer) {
     // A segment with more rows than there are is a whole sequence.
-    Value isWhole = b.less(totalSteps, segmentRows);
+    Value isWhole = b.less(totalSteps, segmentSizes.rows);
     sequence = longestFirst(sequence, isWhole);
     stateIndex = b.make<arith::SelectOp>(
         isWhole, b.add(b.mul(b.wide(sequence), heads), b.wide(head)), stateIndex);

@@ -212,11 +212,10 @@ private:
     if (isa<ShiftOp>(op))
       return launch(&op,
                     maker.makeShift(&op, kernels, prefix + "_rows" + std::to_string(numPlain++)));
-    if (auto combine = dyn_cast<CombineSegmentsOp>(op)) {
+    if (isa<CombineSegmentsOp, SegmentStartsOp>(op)) {
       ++numPlain;
-      return launchSmall(op, [&] {
-        return maker.makeCombineSegments(combine, kernels, prefix + "_combine" + number);
-      });
+      std::string name = prefix + (isa<CombineSegmentsOp>(op) ? "_combine" : "_starts") + number;
+      return launchSmall(op, [&] { return maker.makeSegments(&op, kernels, name); });
     }
     if (isa<RepeatHeadsOp, FirstHeadsOp>(op) && maker.groupsStates() && isDoneByProgram(&op))
       return success();

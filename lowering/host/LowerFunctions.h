@@ -44,9 +44,9 @@ public:
   /// Of an `ejk.shift` or an `ejk.last_rows`.
   virtual Kernel makeShift(mlir::Operation *op, mlir::gpu::GPUModuleOp module,
                            llvm::StringRef name) = 0;
-  virtual llvm::FailureOr<Kernel> makeCombineSegments(CombineSegmentsOp op,
-                                                      mlir::gpu::GPUModuleOp module,
-                                                      llvm::StringRef name) = 0;
+  /// Of an `ejk.combine_segments` or an `ejk.segment_starts`.
+  virtual llvm::FailureOr<Kernel> makeSegments(mlir::Operation *op, mlir::gpu::GPUModuleOp module,
+                                               llvm::StringRef name) = 0;
 };
 
 /// The number of ops with a kernel, by kind, and of those that share another one's.

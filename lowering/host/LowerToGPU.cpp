@@ -6,6 +6,7 @@
 #include "lowering/kernels/HeadsKernel.h"
 #include "lowering/kernels/LinalgKernel.h"
 #include "lowering/kernels/PooledStates.h"
+#include "lowering/kernels/SegmentStartsKernel.h"
 #include "lowering/kernels/ShiftKernel.h"
 #include "lowering/kernels/SumHeadsKernel.h"
 #include "lowering/step/StepKernel.h"
@@ -69,9 +70,10 @@ public:
   Kernel makeShift(Operation *op, gpu::GPUModuleOp module, StringRef name) override {
     return emitShiftKernel(op, module, name);
   }
-  FailureOr<Kernel> makeCombineSegments(CombineSegmentsOp op, gpu::GPUModuleOp module,
-                                        StringRef name) override {
-    return emitCombineSegmentsKernel(op, module, name);
+  FailureOr<Kernel> makeSegments(Operation *op, gpu::GPUModuleOp module, StringRef name) override {
+    if (auto starts = dyn_cast<SegmentStartsOp>(op))
+      return emitSegmentStartsKernel(starts, module, name);
+    return emitCombineSegmentsKernel(cast<CombineSegmentsOp>(op), module, name);
   }
 
 private:

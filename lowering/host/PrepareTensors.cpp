@@ -20,8 +20,8 @@ bool ejk::isStorable(Type type) {
 
 bool ejk::isKernel(Operation *op) {
   return isa_and_nonnull<ScanOp, tile::ProgramOp, tile::ChooseOp, SumHeadsOp, RepeatHeadsOp,
-                         FirstHeadsOp, CombineSegmentsOp, ShiftOp, LastRowsOp, linalg::GenericOp, ReadStatesOp,
-                         WriteStatesOp, ZeroSkippedOp>(op);
+                         FirstHeadsOp, CombineSegmentsOp, SegmentStartsOp, ShiftOp, LastRowsOp,
+                         linalg::GenericOp, ReadStatesOp, WriteStatesOp, ZeroSkippedOp>(op);
 }
 
 /// Creates an elementwise op on `inputs` with result `type` and the given body.

@@ -104,11 +104,13 @@ LogicalResult ProgramLaunches::launch(Operation *op, const Kernel &kernel, Value
       continue;
     }
     FailureOr<Value> value =
-        operand.number == Number::rowsOfSegments ? hostRowsOfSegments(op)
-        : operand.number == Number::slotStride   ? hostSlotStride(op, operand.tensor)
-        : operand.number == Number::rowStride    ? hostRowStride(op, operand.tensor)
-        : operand.dim                            ? hostSize(op, operand.tensor, *operand.dim)
-                                                 : bufferOf(op, operand.tensor);
+        operand.number == Number::rowsOfSegments   ? hostRowsOfSegments(op)
+        : operand.number == Number::segmentsOfEach ? hostSegmentsOfEach(op)
+        : operand.number == Number::firstSegment   ? hostFirstSegment(op)
+        : operand.number == Number::slotStride     ? hostSlotStride(op, operand.tensor)
+        : operand.number == Number::rowStride      ? hostRowStride(op, operand.tensor)
+        : operand.dim                              ? hostSize(op, operand.tensor, *operand.dim)
+                                                   : bufferOf(op, operand.tensor);
     if (failed(value))
       return failure();
     if (operand.tmaTile) {

@@ -81,23 +81,37 @@ FailureOr<Value> ProgramSizes::hostSize(const DimExpr &size) {
   return it->second;
 }
 
-FailureOr<Value> ProgramSizes::hostRowsOfSegments(Operation *op) {
-  auto rows = [&](auto scan) {
-    return hostSize(
-        DimExpr::rowsOfSegments(*scan.getSegments(), sizeOf(scan.getSequences().front(), 1)));
-  };
+/// What `get` gives of a scan or a block program.
+template <typename Get> static auto ofScanOrProgram(Operation *op, Get get) {
   if (auto scan = dyn_cast<ScanOp>(op))
-    return rows(scan);
-  return rows(cast<tile::ProgramOp>(op));
+    return get(scan);
+  return get(cast<tile::ProgramOp>(op));
+}
+
+static SegmentsAttr segmentsOf(Operation *op) {
+  return ofScanOrProgram(op, [](auto scan) { return *scan.getSegments(); });
+}
+
+static Value firstSequence(Operation *op) {
+  return ofScanOrProgram(op, [](auto scan) { return scan.getSequences().front(); });
+}
+
+FailureOr<Value> ProgramSizes::hostRowsOfSegments(Operation *op) {
+  return hostSize(DimExpr::rowsOfSegments(segmentsOf(op), sizeOf(firstSequence(op), 1)));
+}
+
+FailureOr<Value> ProgramSizes::hostSegmentsOfEach(Operation *op) {
+  return hostSize(DimExpr::segmentsOfEach(segmentsOf(op), sizeOf(firstSequence(op), 1)));
+}
+
+FailureOr<Value> ProgramSizes::hostFirstSegment(Operation *op) {
+  return hostSize(DimExpr::number(segmentsOf(op).getOnly().value_or(0)));
 }
 
 FailureOr<Value> ProgramSizes::hostSegments(Operation *op) {
-  auto count = [&](auto scan) {
+  return ofScanOrProgram(op, [&](auto scan) {
     Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
     return hostSize(DimExpr::countSegments(*scan.getSegments(), sizeOf(first, 0), sizeOf(first, 1),
                                            sequencesOf(scan), bool(cu)));
-  };
-  if (auto scan = dyn_cast<ScanOp>(op))
-    return count(scan);
-  return count(cast<tile::ProgramOp>(op));
+  });
 }

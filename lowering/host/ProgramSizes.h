@@ -24,6 +24,9 @@ protected:
   llvm::FailureOr<mlir::Value> hostSize(const DimExpr &size);
   /// The rows of a segment of `op`, a scan or a block program.
   llvm::FailureOr<mlir::Value> hostRowsOfSegments(mlir::Operation *op);
+  /// How many segments of a batch entry are scanned, and the number of the first of these.
+  llvm::FailureOr<mlir::Value> hostSegmentsOfEach(mlir::Operation *op);
+  llvm::FailureOr<mlir::Value> hostFirstSegment(mlir::Operation *op);
   /// The number of segments that `op`, a scan or a block program, divides its sequences into.
   llvm::FailureOr<mlir::Value> hostSegments(mlir::Operation *op);
   /// N, of a scan or a block program.

@@ -203,8 +203,9 @@ public:
   }
 };
 
-/// An argument of a kernel: the memory of a tensor, the size of a dimension, a tensor map, the rows
-/// of a segment of the op that the kernel computes, or the stride between the slots of a pool.
+/// An argument of a kernel: the memory of a tensor, the size of a dimension, a tensor map, a number
+/// that places the segments of the op that the kernel computes, or the stride between rows or slots
+/// of a pool.
 struct KernelOperand {
   mlir::Value tensor;
   std::optional<unsigned> dim = {};
@@ -218,7 +219,14 @@ struct KernelOperand {
   };
   std::optional<TmaTile> tmaTile = {};
   /// Numbers that are no sizes of tensors.
-  enum class Number : unsigned char { none, rowsOfSegments, slotStride, rowStride };
+  enum class Number : unsigned char {
+    none,
+    rowsOfSegments,
+    segmentsOfEach,
+    firstSegment,
+    slotStride,
+    rowStride
+  };
   Number number = Number::none;
 };
 

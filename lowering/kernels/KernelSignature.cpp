@@ -20,10 +20,16 @@ unsigned KernelSignature::addSize(Value tensor, unsigned dim) {
   return it->second;
 }
 
-unsigned KernelSignature::addRowsOfSegments() {
-  KernelOperand &rows = kernel.operands.emplace_back();
-  rows.number = KernelOperand::Number::rowsOfSegments;
-  return numSizes++;
+unsigned KernelSignature::addSegments(bool packed) {
+  using Number = KernelOperand::Number;
+  unsigned rows = numSizes;
+  for (Number number : {Number::rowsOfSegments, Number::segmentsOfEach, Number::firstSegment}) {
+    if (packed && number != Number::rowsOfSegments)
+      continue;
+    kernel.operands.emplace_back().number = number;
+    ++numSizes;
+  }
+  return rows;
 }
 
 unsigned KernelSignature::addSlotStride(Value pool) {

@@ -21,8 +21,10 @@ public:
   void addTensor(mlir::Value tensor, bool isReadOnly);
   /// Adds a size, after all tensors. Returns its index among the sizes.
   unsigned addSize(mlir::Value tensor, unsigned dim);
-  /// Adds the rows of a segment as a size. Returns its index among the sizes.
-  unsigned addRowsOfSegments();
+  /// Adds what places segments as sizes: their rows; and of a batch how many of each entry are
+  /// scanned, and the number of the first of these. Returns the index of the rows among the sizes;
+  /// the others follow.
+  unsigned addSegments(bool packed);
   /// Adds the stride between the slots of a pool as a size. Returns its index among the sizes.
   unsigned addSlotStride(mlir::Value pool);
   /// Adds the stride between the rows of `tensor` as a size, which has 31 bits. Returns its index

@@ -25,7 +25,7 @@ static bool readsByRow(OpOperand &use) {
       .Case([&](ShiftOp shift) { return &use == &shift.getRowsMutable(); })
       .Case([&](LastRowsOp last) { return &use == &last.getRowsMutable(); })
       .Case([&](tile::ChooseOp choose) { return &use == &choose.getRowsMutable(); })
-      .Case<SumHeadsOp, RepeatHeadsOp, FirstHeadsOp, CombineSegmentsOp>(
+      .Case<SumHeadsOp, RepeatHeadsOp, FirstHeadsOp, CombineSegmentsOp, SegmentStartsOp>(
           [&](auto op) { return &use == &op.getLikeMutable(); })
       .Default(false);
 }

@@ -4,14 +4,14 @@
 using namespace mlir;
 using namespace ejk;
 
-KernelSegment ejk::locateSegment(KernelBuilder &b, Value rows, Value number, Value totalSteps,
-                                 Value sequences,
-                                 llvm::function_ref<Value(Value)> packedOffset) {
+KernelSegment ejk::locateSegment(KernelBuilder &b, const SegmentSizes &sizes, Value number,
+                                 Value sequences, llvm::function_ref<Value(Value)> packedOffset) {
+  Value rows = sizes.rows;
   if (!sequences) {
-    // One for sequences without rows, too.
-    Value each = b.max(b.narrow(b.div(b.add(totalSteps, b.sub(rows, 1)), rows)), b.i32(1));
-    Value start = b.mul(b.wide(b.rem(number, each)), rows);
-    return {b.div(number, each), start, rows};
+    // The remainder in 64 bits, whose branch keeps ptxas from computing it again in the loop over
+    // chunks: else a derivative's kernels spill up to 72 bytes more.
+    Value place = b.add(b.rem(b.wide(number), sizes.ofEach), sizes.first);
+    return {b.div(number, b.narrow(sizes.ofEach)), b.mul(place, rows), rows};
   }
   // The last sequence n whose first segment, ⌊first row/rows⌋ + n, is not after this one: those
   // numbers grow with n.

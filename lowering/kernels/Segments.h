@@ -11,11 +11,23 @@ struct KernelSegment {
   mlir::Value sequence, start, rows;
 };
 
-/// Segment `number` (i32) of `rows` rows (i64), of sequences of `totalSteps` rows each; or of
-/// `sequences` packed ones, of which `packedOffset` gives the first row, and then `totalSteps` are
-/// all rows.
-KernelSegment locateSegment(KernelBuilder &b, mlir::Value rows, mlir::Value number,
-                            mlir::Value totalSteps, mlir::Value sequences = {},
+/// The kernel's arguments that place segments (KernelSignature::addSegments), i64: the rows of one;
+/// and of a batch how many of each entry are scanned, and the number of the first of these.
+struct SegmentSizes {
+  mlir::Value rows, ofEach, first;
+
+  /// Those from size `index` on, where `size` gives the kernel's sizes.
+  static SegmentSizes take(llvm::function_ref<mlir::Value(unsigned)> size, unsigned index,
+                           bool packed) {
+    return packed ? SegmentSizes{size(index), {}, {}}
+                  : SegmentSizes{size(index), size(index + 1), size(index + 2)};
+  }
+};
+
+/// Segment `number` (i32) of a batch; or of `sequences` packed ones, of which `packedOffset` gives
+/// the first row.
+KernelSegment locateSegment(KernelBuilder &b, const SegmentSizes &sizes, mlir::Value number,
+                            mlir::Value sequences = {},
                             llvm::function_ref<mlir::Value(mlir::Value)> packedOffset = {});
 
 /// How many of a segment's `length` rows are scanned: `count` where the number of its state `state` at

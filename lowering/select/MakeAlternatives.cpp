@@ -119,9 +119,13 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       fine.packed = cost::kRowsOfFinePackedSegment;
       SplitOverTimeOptions middle = coarse;
       middle.count = cost::kMiddleSegments;
+      SplitOverTimeOptions halves, whole;
+      halves.halves = whole.whole = true;
       if (failed(makeSplit(function, kFineSplitSchedule, fine)) ||
           (corrects && failed(makeSplit(function, kFineSplitSchedule, middle))) ||
-          failed(makeSplit(function, kSplitSchedule, coarse)))
+          failed(makeSplit(function, kSplitSchedule, coarse)) ||
+          (corrects && failed(makeSplit(function, kSplitSchedule, halves, /*restarts=*/true))) ||
+          (corrects && failed(makeSplit(function, kSplitSchedule, whole, /*restarts=*/true))))
         return signalPassFailure();
       // A copy for few heads has any number of rows where the recurrence corrects its state. Few
       // heads need short segments to fill a device, and one copy more is code enough.
@@ -213,15 +217,21 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
     });
   }
 
-  /// The function over segments of its sequences; none where no scan can be divided, or a length
-  /// that is known is never worth it.
-  LogicalResult makeSplit(func::FuncOp function, StringRef schedule, SplitOverTimeOptions options) {
-    if (usesPools(function))
+  /// The function over segments of its sequences, of which scans may restart; none where no scan
+  /// can be divided, or a length that is known is never worth it.
+  LogicalResult makeSplit(func::FuncOp function, StringRef schedule, SplitOverTimeOptions options,
+                          bool restarts = false) {
+    auto isPacked = [](ScanOp scan) { return bool(scan.getCuSeqlens()); };
+    bool cannotHalve =
+        options.halves && llvm::any_of(function.getBody().getOps<ScanOp>(), isPacked);
+    if (usesPools(function) || cannotHalve)
       return success();
     StringRef suffix = schedule == kFineSplitSchedule ? "fine_split" : "split";
     func::FuncOp split = cloneAlternative(function, suffix, schedule, /*before=*/true);
     OpPassManager pm(func::FuncOp::getOperationName());
     options.remarks = false;
+    if (restarts)
+      pm.addPass(createRestartScans(RestartScansOptions{cost::kRowsToRestart}));
     pm.addPass(createSplitOverTime(options));
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());

@@ -26,16 +26,26 @@ static int64_t slicesOf(ScanOp scan) {
   return llvm::divideCeil(elements, cost::kStateElementsPerBlock);
 }
 
+/// Whether segments of `scan` start from saved states.
+static bool restartsFromSaves(ScanOp scan) {
+  return llvm::any_of(scan.getInitialStates(),
+                      [](Value state) { return state.getDefiningOp<SegmentStartsOp>(); });
+}
+
 /// The condition for one scan. Of packed sequences the mean length is known on the host, and the
 /// longest one has no fewer rows.
 static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan, int64_t passesOf,
                           bool inOneRound) {
   using O = DimExpr::Operator;
   SegmentsAttr segments = *scan.getSegments();
+  bool inHalves = segments.getExact(), restarts = restartsFromSaves(scan);
+  int64_t fewestRows = inHalves   ? cost::kFewestRowsForHalves
+                       : restarts ? 2 * cost::kRowsToRestart
+                                  : cost::kFewestRowsToSplit;
   Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
   DimExpr batch = shapes.dim(first, 0), rows = shapes.dim(first, 1), heads = shapes.dim(first, 2);
   DimExpr most = DimExpr::number(segments.getMost()), longest, all;
-  if (rows.kind == DimExpr::Kind::constant && rows.value < cost::kFewestRowsToSplit)
+  if (rows.kind == DimExpr::Kind::constant && rows.value < fewestRows)
     return {};
   if (cu) {
     DimExpr sequences = sequencesOf(shapes.dim(cu, 0));
@@ -45,8 +55,9 @@ static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan, 
         DimExpr::make(O::multiply, DimExpr::make(O::maximum, sequences, DimExpr::number(1)), most));
   } else {
     // SegmentsAttr::countOf for so many rows, in a formula that reads well.
-    longest = DimExpr::make(O::maximum, DimExpr::number(segments.getCount()),
-                            DimExpr::make(O::ceilDivide, rows, most));
+    longest = segments.getExact() ? DimExpr::number(segments.getCount())
+                                  : DimExpr::make(O::maximum, DimExpr::number(segments.getCount()),
+                                                  DimExpr::make(O::ceilDivide, rows, most));
     all = DimExpr::make(O::multiply, batch, longest);
   }
   all = DimExpr::make(O::multiply, all, DimExpr::number(slicesOf(scan)));
@@ -55,10 +66,13 @@ static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan, 
   if (!blocks || !inTurn || !length)
     return {};
   StringAttr multiprocessors = b.getStringAttr("device.multiprocessors");
-  ArrayAttr enoughRows =
-      condition(b, ">=", length, b.getI64IntegerAttr(cost::kFewestRowsToSplit));
-  if (inOneRound)
+  ArrayAttr enoughRows = condition(b, ">=", length, b.getI64IntegerAttr(fewestRows));
+  if (inOneRound || inHalves)
     enoughRows = both(b, enoughRows, condition(b, ">=", multiprocessors, blocks));
+  if (restarts)
+    return both(b, enoughRows, condition(b, ">=", inTurn, b.getI64IntegerAttr(2)));
+  if (inHalves)
+    return enoughRows;
   ArrayAttr rounds = condition(b, "ceildiv", blocks, multiprocessors);
   ArrayAttr passes = condition(b, "*", b.getI64IntegerAttr(passesOf), rounds);
   return both(b, enoughRows, condition(b, "<", passes, inTurn));
@@ -71,7 +85,7 @@ ArrayAttr ejk::splitPays(func::FuncOp function, bool inOneRound) {
   bool corrects = !function.getBody().getOps<CombineSegmentsOp>().empty();
   int64_t passes = corrects ? cost::kCorrectedSegmentPasses : cost::kSegmentPasses;
   for (ScanOp scan : function.getBody().getOps<ScanOp>()) {
-    if (!scan.getSegments())
+    if (!scan.getSegments() || scan.getSegments()->isOneEach())
       continue;
     ArrayAttr own = scanPays(b, shapes, scan, passes, inOneRound);
     if (!own)

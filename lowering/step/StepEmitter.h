@@ -5,6 +5,7 @@
 #include "dialect/ejk/EjkShifts.h"
 #include "lowering/kernels/KernelBuilder.h"
 #include "lowering/kernels/PooledStates.h"
+#include "lowering/kernels/Segments.h"
 #include "lowering/step/StepKernel.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -178,7 +179,8 @@ private:
   PoolArguments pools;
   /// The head to read in tensors with fewer heads, by their number of heads.
   llvm::DenseMap<Value, Value> sharedHeads;
-  Value totalSteps, heads, queryHeads, offsets, segmentRows; // i64
+  Value totalSteps, heads, queryHeads, offsets; // i64
+  SegmentSizes segmentSizes;                    // none without segments
   /// Of a scan with queries: how many share a state. In their loop, which of them it is, and its
   /// head; outside of it, `queryHead` is the state's head.
   Value group, queryInGroup, queryHead;                                            // i32

@@ -18,7 +18,6 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/step/StepKernel.h"
 #include "lowering/kernels/PooledStates.h"
-#include "lowering/kernels/Segments.h"
 #include "lowering/kernels/ShiftedRows.h"
 #include "lowering/step/StepEmitter.h"
 #include "lowering/target/CostModel.h"
@@ -114,9 +113,9 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   std::optional<unsigned> offsetsArgument;
   if (scan.getSegments() && scan.getCuSeqlens())
     offsetsArgument = signature.addSize(scan.getCuSeqlens(), 0);
-  std::optional<unsigned> rowsArgument;
+  std::optional<unsigned> segments;
   if (scan.getSegments())
-    rowsArgument = signature.addRowsOfSegments();
+    segments = signature.addSegments(bool(scan.getCuSeqlens()));
 
   auto function = signature.makeFunction(b, name);
   function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(), b.getI32IntegerAttr(registers(plan)));
@@ -167,8 +166,8 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   pools.takeSizes(size);
   if (offsetsArgument)
     offsets = size(*offsetsArgument);
-  if (rowsArgument)
-    segmentRows = size(*rowsArgument);
+  if (segments)
+    segmentSizes = SegmentSizes::take(size, *segments, bool(scan.getCuSeqlens()));
   for (auto [row, i] : llvm::zip(sequences, sizes.sequenceHeads))
     row.heads = size(i);
   queryHeads = sizes.queryHeads ? size(*sizes.queryHeads) : heads;
@@ -237,8 +236,8 @@ void StepEmitter::locate() {
   };
   KernelSegment segment;
   if (scan.getSegments()) {
-    segment = locateSegment(b, segmentRows, sequence, totalSteps,
-                            offsets ? b.sub(offsets, 1) : Value(), offset);
+    segment =
+        locateSegment(b, segmentSizes, sequence, offsets ? b.sub(offsets, 1) : Value(), offset);
     sequence = segment.sequence;
   }
   if (cuPointer) {

@@ -278,7 +278,9 @@ void ChunkWriter::writeChunk(Value first, ValueRange carried) {
     if (after.contains(&chain))
       return;
     ChunkedState computed(plan, chain, *tiles, body, rows, hasFewRows);
-    after[&chain] = computed.compute(states[&chain], savesOf(chain, sums));
+    ChunkedSaves saves = savesOf(chain, sums);
+    after[&chain] = computed.compute(states[&chain], saves);
+    computed.saveEnd(body, after[&chain], saves);
     for (auto [checkpoint, entry] : llvm::zip(chain.checkpoints, computed.entries()))
       for (const Accumulator &accumulator : plan.accumulators)
         if (accumulator.checkpoint == checkpoint)

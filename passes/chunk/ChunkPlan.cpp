@@ -100,6 +100,15 @@ LogicalResult ChunkPlan::addCorrections(StateChain &chain) {
           }))
         return decline(add, "a gate's gradient is made of what a step adds that depends on its "
                             "reads");
+      if (!options.saveEntries) {
+        Value end = scan.getYield().getStates()[chain.number];
+        llvm::copy_if(chain.saves, std::back_inserter(chain.savesOfEnd),
+                      [&](const StateChain::Save &save) {
+                        return scan.getYield().getSaves()[save.number] == end;
+                      });
+        if (chain.savesOfEnd.size() == chain.saves.size())
+          chain.saves.clear();
+      }
       if (!chain.saves.empty() && !options.saveEntries)
         return decline(add, "a state that depends on reads is saved where no chunk ends");
       chain.corrections.push_back(std::move(correction));
@@ -135,7 +144,7 @@ LogicalResult ChunkPlan::checkSaves() {
                      "step starts from");
   size_t saves = 0;
   for (const StateChain &chain : chains)
-    saves += chain.saves.size();
+    saves += chain.saves.size() + chain.savesOfEnd.size();
   if (saves != scan.getSaves().size())
     return decline(scan, "it saves what is no state of its own");
   for (CheckpointOp checkpoint : scan.getStep().getOps<CheckpointOp>())
@@ -306,8 +315,8 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
     readAlong[read.along] = true;
   if (!readAlong[1] || !readAlong[0])
     chain.freeDim = readAlong[1] ? 0 : 1;
-  if (!chain.reads.empty() || !chain.saves.empty() || !chain.checkpoints.empty() ||
-      !scan.getFinalStates()[number].use_empty())
+  if (!chain.reads.empty() || !chain.saves.empty() || !chain.savesOfEnd.empty() ||
+      !chain.checkpoints.empty() || !scan.getFinalStates()[number].use_empty())
     chains.push_back(std::move(chain));
   return success();
 }

@@ -93,6 +93,8 @@ struct StateChain {
     unsigned number, adds;
   };
   llvm::SmallVector<Save> saves;
+  /// Those of the state that a step ends with, where steps correct it: known when the chunk is.
+  llvm::SmallVector<Save> savesOfEnd;
   /// The checkpoints, from which sums restart, that use the state at the start of a step.
   llvm::SmallVector<CheckpointOp> checkpoints;
   /// For each axis, whether its decays come before outer products, as in forward scans. Derived

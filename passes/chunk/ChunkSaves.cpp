@@ -119,9 +119,22 @@ void ChunkedState::save(TileBuilder &e, Value state, bool inBasis) {
   });
 }
 
-void ChunkedState::saveAt(TileBuilder &e, llvm::function_ref<void(TileBuilder &)> saveAll) {
-  if (chain.saves.empty())
+void ChunkedState::saveEnd(TileBuilder &e, Value state, const ChunkedSaves &saves) {
+  if (chain.savesOfEnd.empty())
     return;
+  saved = &saves;
+  whereLeaving(e, [&](TileBuilder &leaving) {
+    for (const StateChain::Save &save : chain.savesOfEnd)
+      saved->store(leaving, save, leaving.scale(state, chain.scale));
+  });
+}
+
+void ChunkedState::saveAt(TileBuilder &e, llvm::function_ref<void(TileBuilder &)> saveAll) {
+  if (!chain.saves.empty())
+    whereLeaving(e, saveAll);
+}
+
+void ChunkedState::whereLeaving(TileBuilder &e, llvm::function_ref<void(TileBuilder &)> saveAll) {
   if (!saved->leaves)
     return saveAll(e);
   auto branch = scf::IfOp::create(e.b, e.loc, saved->leaves, /*withElseRegion=*/false);

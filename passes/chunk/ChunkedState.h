@@ -136,6 +136,8 @@ public:
 
   /// Computes the reads, which it passes to the tiles, and returns the state after the chunk.
   mlir::Value compute(mlir::Value state, const ChunkedSaves &saved);
+  /// Emits the saves of `state`, what `compute` returned, in the step's last value.
+  void saveEnd(TileBuilder &e, mlir::Value state, const ChunkedSaves &saves);
   /// The result of each checkpoint; valid after `compute`.
   llvm::ArrayRef<mlir::Value> entries() const { return checkpointResults; }
 
@@ -258,8 +260,9 @@ private:
   /// The result of `make` if the chunk is the first of a saved state, otherwise `carried`.
   mlir::Value ifEntering(TileBuilder &e, mlir::Value carried,
                          llvm::function_ref<mlir::Value(TileBuilder &)> make);
-  /// Emits `saveAll` under the condition that the chunk is the last of a saved state. Emits nothing
-  /// if the chain saves none.
+  /// Emits `saveAll` under the condition that the chunk is the last of a saved state.
+  void whereLeaving(TileBuilder &e, llvm::function_ref<void(TileBuilder &)> saveAll);
+  /// The same; nothing if the chain saves none.
   void saveAt(TileBuilder &e, llvm::function_ref<void(TileBuilder &)> saveAll);
   llvm::SmallVector<double> scalesOf(const StateChain::Read &read,
                                      const StateChain::Read::Pairing &pairing);

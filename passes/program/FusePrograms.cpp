@@ -89,7 +89,7 @@ public:
   bool isPossible() {
     ProgramOp a = first.program, b = second.program;
     if (a.getChunk() != b.getChunk() || a.getCuSeqlens() != b.getCuSeqlens() ||
-        a.getSegments() != b.getSegments() || a.getTrailing() || b.getTrailing() ||
+        bool(a.getSegments()) != bool(b.getSegments()) || a.getTrailing() || b.getTrailing() ||
         a.getSequences().front() != b.getSequences().front() || !b.getSaves().empty())
       return false;
     auto isFirst = [&](Value tensor) { return tensor.getDefiningOp() == a; };

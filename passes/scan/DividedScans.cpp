@@ -6,15 +6,15 @@
 using namespace mlir;
 using namespace ejk;
 
-std::optional<DividedState> ejk::findDivided(ScanOp scan, unsigned number, SegmentsAttr segments,
-                                             ArrayRef<DividedScan> before) {
+std::optional<KnownState> ejk::findDivided(ScanOp scan, unsigned number, SegmentsAttr segments,
+                                           ArrayRef<DividedScan> before) {
   Value arg = scan.getStateArgs()[number], next = scan.getYield().getStates()[number];
   if (!isMatrix(arg))
     return std::nullopt;
   auto isEqual = [](Value a, Value b) { return a == b; };
-  for (const DividedScan &divided : before) {
+  for (auto [place, divided] : llvm::enumerate(before)) {
     ScanOp other = divided.scan;
-    if (other.getReverse() != scan.getReverse() || *other.getSegments() != segments ||
+    if (other.getReverse() != scan.getReverse() || other.getSegmentsAttr() != segments ||
         other.getCuSeqlens() != scan.getCuSeqlens() ||
         other.getSequences().front() != scan.getSequences().front())
       continue;
@@ -25,10 +25,10 @@ std::optional<DividedState> ejk::findDivided(ScanOp scan, unsigned number, Segme
              yield.getOutputs()[place - other.getOutputs().begin()] == here;
     };
     for (auto [i, state] : llvm::enumerate(divided.states))
-      if (state.starts && state.initial == scan.getInitialState(number) &&
-          areSame(scan, next, other, yield.getStates()[i], isEqual,
-                  {arg, other.getStateArgs()[i]}, isGiven))
-        return state;
+      if ((state.starts || !segments) && state.initial == scan.getInitialState(number) &&
+          areSame(scan, next, other, yield.getStates()[i], isEqual, {arg, other.getStateArgs()[i]},
+                  isGiven))
+        return KnownState{state, unsigned(place), unsigned(i)};
   }
   return std::nullopt;
 }

@@ -18,11 +18,17 @@ struct DividedScan {
   llvm::SmallVector<DividedState> states;
 };
 
+/// A state of a scan of a list: the scan's place, and the state's number.
+struct KnownState {
+  DividedState state;
+  unsigned scan, number;
+};
+
 /// The state among those of `before` that is K×V state `number` of `scan` step by step, over
-/// `segments`. A derivative's later scans go through the states that its first ones have corrected,
-/// and get what these read as rows.
-std::optional<DividedState> findDivided(ScanOp scan, unsigned number, SegmentsAttr segments,
-                                        llvm::ArrayRef<DividedScan> before);
+/// `segments`, or undivided where that is null. A derivative's later scans go through the states
+/// that its first ones have corrected, and get what these read as rows.
+std::optional<KnownState> findDivided(ScanOp scan, unsigned number, SegmentsAttr segments,
+                                      llvm::ArrayRef<DividedScan> before);
 } // namespace ejk
 
 #endif // EJK_PASSES_SCAN_DIVIDEDSCANS_H

@@ -96,7 +96,6 @@ public:
   bool mayTakeEntry(CheckpointOp checkpoint, unsigned number) {
     if (forward.getReverse() == back.getReverse() ||
         forward.getSaveEvery() != back.getSaveEvery() ||
-        forward.getSegments() != back.getSegments() ||
         forward.getCuSeqlens() != back.getCuSeqlens() ||
         forward.getSequences().front() != back.getSequences().front())
       return false;

@@ -20,6 +20,8 @@ OpFoldResult SegmentViews::sizeOf(Value x, unsigned dim) {
 }
 
 OpFoldResult SegmentViews::segmentsOfEach() {
+  if (segments.getExact())
+    return b.getIndexAttr(segments.getCount());
   Value first = scan.getSequences().front();
   int64_t known = typeOf(first).getDimSize(1);
   if (!ShapedType::isDynamic(known))
@@ -113,6 +115,63 @@ Value SegmentViews::fromSegments(Value rows, RankedTensorType type) {
   return type.getRank() == 4 ? separateKeys(states, type) : castTo(states, type);
 }
 
+SmallVector<OpFoldResult> SegmentViews::sizesOfStates(RankedTensorType type) {
+  Value first = scan.getSequences().front();
+  SmallVector<OpFoldResult> sizes = {sizeOf(first, 0), sizeOf(first, 2)};
+  for (int64_t channels : type.getShape().drop_front(2))
+    sizes.push_back(b.getIndexAttr(channels));
+  return sizes;
+}
+
+Value SegmentViews::startsOfHalves(Value initial, Value end, RankedTensorType type, int64_t first) {
+  SmallVector<OpFoldResult> sizes = sizesOfStates(type);
+  sizes.insert(sizes.begin() + 1, b.getIndexAttr(2));
+  Value empty = tensor::EmptyOp::create(b, loc, sizes, type.getElementType());
+  AffineMap all = b.getMultiDimIdentityMap(sizes.size());
+  SmallVector<AffineMap> maps(initial ? 2 : 1, all.dropResult(1));
+  maps.push_back(all);
+  SmallVector<utils::IteratorType> loops(sizes.size(), utils::IteratorType::parallel);
+  SmallVector<Value> inputs = {end};
+  if (initial)
+    inputs.push_back(initial);
+  auto made = linalg::GenericOp::create(
+      b, loc, empty.getType(), inputs, empty, maps, loops,
+      [&](OpBuilder &nested, Location l, ValueRange args) {
+        Value half = linalg::IndexOp::create(nested, l, 1);
+        Value isFirst = arith::CmpIOp::create(nested, l, arith::CmpIPredicate::eq, half,
+                                              arith::ConstantIndexOp::create(nested, l, first));
+        Value start = initial ? args[1]
+                              : Value(arith::ConstantOp::create(
+                                    nested, l, nested.getZeroAttr(type.getElementType())));
+        linalg::YieldOp::create(
+            nested, l, arith::SelectOp::create(nested, l, isFirst, start, args[0]).getResult());
+      });
+  Value starts =
+      tensor::CollapseShapeOp::create(b, loc, made.getResult(0), joined(sizes.size(), 0));
+  return castTo(starts, perSegment(type));
+}
+
+Value SegmentViews::endsOfHalves(Value ends, RankedTensorType type, int64_t last) {
+  SmallVector<OpFoldResult> sizes = sizesOfStates(type);
+  Value empty = tensor::EmptyOp::create(b, loc, sizes, type.getElementType());
+  unsigned rank = sizes.size();
+  sizes.insert(sizes.begin() + 1, b.getIndexAttr(2));
+  Value halves = expand(ends, joined(rank + 1, 0), sizes);
+  SmallVector<AffineExpr> place;
+  for (unsigned dim = 0; dim < rank; ++dim)
+    place.push_back(b.getAffineDimExpr(dim));
+  place.insert(place.begin() + 1, b.getAffineConstantExpr(last));
+  SmallVector<utils::IteratorType> loops(rank, utils::IteratorType::parallel);
+  auto made =
+      linalg::GenericOp::create(b, loc, empty.getType(), halves, empty,
+                                ArrayRef<AffineMap>{AffineMap::get(rank, 0, place, b.getContext()),
+                                                    b.getMultiDimIdentityMap(rank)},
+                                loops, [](OpBuilder &nested, Location l, ValueRange args) {
+                                  linalg::YieldOp::create(nested, l, args[0]);
+                                });
+  return castTo(made.getResult(0), type);
+}
+
 Value SegmentViews::offsets() {
   Value cu = scan.getCuSeqlens();
   if (!cu || madeOffsets)
@@ -160,17 +219,22 @@ Value SegmentViews::emptyOfSegments(ArrayRef<int64_t> channels) {
 }
 
 Value SegmentViews::zeros(RankedTensorType type) {
-  Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
-  SmallVector<Value> sizes;
-  if (type.isDynamicDim(0)) {
-    sizes.push_back(tensor::DimOp::create(b, loc, cu ? cu : first, 0));
-    if (cu)
-      sizes.back() = arith::SubIOp::create(b, loc, sizes.back(),
-                                           arith::ConstantIndexOp::create(b, loc, 1));
+  Value empty;
+  if (segments.isOneEach()) {
+    Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
+    SmallVector<Value> sizes;
+    if (type.isDynamicDim(0)) {
+      sizes.push_back(tensor::DimOp::create(b, loc, cu ? cu : first, 0));
+      if (cu)
+        sizes.back() =
+            arith::SubIOp::create(b, loc, sizes.back(), arith::ConstantIndexOp::create(b, loc, 1));
+    }
+    if (type.isDynamicDim(1))
+      sizes.push_back(tensor::DimOp::create(b, loc, first, 2));
+    empty = tensor::EmptyOp::create(b, loc, type, sizes);
+  } else {
+    empty = emptyOfSegments(type.getShape().drop_front(2));
   }
-  if (type.isDynamicDim(1))
-    sizes.push_back(tensor::DimOp::create(b, loc, first, 2));
-  Value empty = tensor::EmptyOp::create(b, loc, type, sizes);
   Value zero = arith::ConstantOp::create(b, loc, b.getFloatAttr(type.getElementType(), 0));
   return linalg::FillOp::create(b, loc, zero, empty).getResult(0);
 }
@@ -178,6 +242,19 @@ Value SegmentViews::zeros(RankedTensorType type) {
 ScanOp SegmentViews::scanSegments(ValueRange sequences, Type output, Type type, Value initial) {
   return ScanOp::create(b, loc, output ? TypeRange(output) : TypeRange(), type, sequences,
                         ValueRange(), TypeRange(), initial, offsets(), bool(scan.getReverse()));
+}
+
+ScanOp SegmentViews::divideScan(ArrayRef<Value> starts) {
+  SmallVector<Type> types, parameterTypes(scan.getParameterArgs().getTypes());
+  for (Type type : scan.getFinalStates().getTypes())
+    types.push_back(segments.isWhole() ? type : perSegment(cast<RankedTensorType>(type)));
+  auto made = ScanOp::create(b, loc, scan.getOutputs().getTypes(), types, scan.getSequences(),
+                             scan.getParameters(), parameterTypes, starts, scan.getCuSeqlens(),
+                             scan.getReverse(), scan.getSaveEvery().value_or(0),
+                             scan.getSavedStates(), scan.getSaves().getTypes(), segments);
+  made->setDiscardableAttrs(scan->getDiscardableAttrDictionary());
+  made.getBody().takeBody(scan.getBody());
+  return made;
 }
 
 Value SegmentViews::addUp(Value sums, Value initial, RankedTensorType type) {

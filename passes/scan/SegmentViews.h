@@ -25,11 +25,20 @@ public:
   mlir::RankedTensorType perSegment(mlir::RankedTensorType type);
   /// An empty tensor [segments,H,channels…] of f32.
   mlir::Value emptyOfSegments(llvm::ArrayRef<int64_t> channels);
-  /// Zeros as what whole sequences start from, states of type `type`.
+  /// Zeros as what segments start from, states of type `type`.
   mlir::Value zeros(mlir::RankedTensorType type);
+  /// Of two segments of each batch entry, of which `first` is scanned first: what they start from,
+  /// `initial`, or zero, and `end`, with which that one ends. States are of type `type`.
+  mlir::Value startsOfHalves(mlir::Value initial, mlir::Value end, mlir::RankedTensorType type,
+                             int64_t first);
+  /// Of what both end with, that of `last`, of type `type`.
+  mlir::Value endsOfHalves(mlir::Value ends, mlir::RankedTensorType type, int64_t last);
   /// The scan without a step, over `sequences` of segments: one state, of type `type`.
   ScanOp scanSegments(mlir::ValueRange sequences, mlir::Type output, mlir::Type type,
                       mlir::Value initial);
+  /// The scan over segments, which start from `starts`, with its step. The scan itself keeps its
+  /// results' uses, and is left without a step.
+  ScanOp divideScan(llvm::ArrayRef<mlir::Value> starts);
   /// The sum of `sums` over a sequence's segments, in scan order, of type `type`.
   mlir::Value addUp(mlir::Value sums, mlir::Value initial, mlir::RankedTensorType type);
   /// Replaces sums over the channels of `final`, which `sums` add up to: each segment's channels are summed
@@ -44,6 +53,8 @@ private:
   mlir::Value expand(mlir::Value x, mlir::ArrayRef<mlir::ReassociationIndices> groups,
                      mlir::ArrayRef<mlir::OpFoldResult> sizes);
   mlir::OpFoldResult sizeOf(mlir::Value x, unsigned dim);
+  /// [N,H,…]: the sizes of states of type `type`.
+  llvm::SmallVector<mlir::OpFoldResult> sizesOfStates(mlir::RankedTensorType type);
   /// ⌈T/L⌉.
   mlir::OpFoldResult segmentsOfEach();
 

@@ -14,9 +14,9 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "passes/Passes.h"
-#include "passes/scan/DividedScans.h"
 #include "passes/scan/ScanBuilder.h"
 #include "passes/scan/ScanProperties.h"
+#include "passes/scan/SegmentStates.h"
 #include "passes/scan/SegmentTransitions.h"
 #include "passes/scan/SegmentViews.h"
 #include <numeric>
@@ -30,220 +30,67 @@ using namespace mlir;
 using namespace ejk;
 
 namespace {
-/// What a segment's start needs of one state.
-struct SplitState {
-  enum class Kind {
-    linear,      // the state that the segment before ends with
-    corrected,   // the same; the step adds what it reads of the state
-    known,       // the same; it is a state of a scan that was divided before
-    accumulated, // nothing: it is unused in the step, and the segments' sums are added up
-    restarted    // nothing: it starts anew at each saved state
-  } kind;
-  /// Of linear ones: the log gates along each axis.
-  SmallVector<Value> gates[3];
-  DividedState known;
-
-  /// Whether segments are scanned from zero for it.
-  bool needsTotals() const { return kind == Kind::linear || kind == Kind::corrected; }
-};
-
 class TimeSplitter {
 public:
-  TimeSplitter(ScanOp scan, SegmentsAttr segments, ArrayRef<DividedScan> before,
-               int64_t trailingRows, bool remarks)
-      : scan(scan), segments(segments), before(before), trailingRows(trailingRows),
-        remarks(remarks), loc(scan.getLoc()),
-        b(scan), views(b, scan, segments) {}
+  TimeSplitter(ScanOp scan, SegmentsAttr segments, SegmentStates &found, int64_t trailingRows)
+      : scan(scan), segments(segments), trailingRows(trailingRows), loc(scan.getLoc()), b(scan),
+        views(b, scan, segments), found(found), states(found.states()) {}
 
-  /// Says at the op in the way why the scan cannot be split.
-  LogicalResult analyze();
-  SmallVector<Value> nextsOfTotals();
-  /// Whether no segment's start depends on the one before.
-  bool areApart() const {
-    return llvm::none_of(states, [](const SplitState &state) { return state.needsTotals(); });
-  }
   DividedScan apply();
 
 private:
-  LogicalResult decline(Operation *op, const Twine &why) {
-    if (remarks)
-      op->emitRemark("not split over time: ") << why;
-    return failure();
-  }
-  FailureOr<SplitState> followMatrix(Value arg, Value next);
-  LogicalResult checkCorrections(Value arg, Value next);
-  FailureOr<SplitState> followSum(unsigned number);
-  bool isStateful(Value value) const { return stateful.contains(value); }
-
   /// What each segment makes from zero: per state that needs it, its final state and the sums of its
   /// gates along each axis.
   struct Totals {
     Value state, gates[3];
   };
   SmallVector<Totals> scanFromZero();
+  /// Of halves: what the scan makes of the one that it comes to first, from h0.
+  SmallVector<Totals> scanFirst() {
+    return scanTotals(segments.onlyOf(firstOfTwo()), /*fromZero=*/false);
+  }
+  SmallVector<Totals> scanTotals(SegmentsAttr scanned, bool fromZero);
+  int64_t firstOfTwo() { return scan.getReverse() ? 1 : 0; }
   /// The states of each segment's start and the final state, from h0.
   std::pair<Value, Value> combine(const Totals &totals, Value initial, RankedTensorType type);
   /// The same of corrected state `number`.
   std::pair<Value, Value> combineCorrected(unsigned number, Value totals);
   SegmentTransitions transitionsOf(unsigned number) {
-    return {scan, scan.getStateArgs()[number], scan.getYield().getStates()[number], corrections};
+    return {scan, scan.getStateArgs()[number], scan.getYield().getStates()[number],
+            found.corrections};
   }
   /// Finds the segments whose totals need their last rows alone, where that is wanted and one state that is
   /// corrected has totals.
   void findTrailingRows();
-  ScanOp scanFromStarts(ArrayRef<Value> starts);
 
   ScanOp scan;
   SegmentsAttr segments;
-  ArrayRef<DividedScan> before;
   int64_t trailingRows;
-  bool remarks;
   Location loc;
   OpBuilder b;
   SegmentViews views;
-  Corrections corrections;
-  /// The op that has no such parts, and why.
-  Operation *uncorrected = nullptr;
-  std::string whyUncorrected;
-  SmallVector<SplitState> states;
-  llvm::DenseSet<Value> stateful;
+  SegmentStates &found;
+  ArrayRef<SplitState> states;
   TrailingRows trailing;
 };
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What the states are
-//===----------------------------------------------------------------------===//
-
-FailureOr<SplitState> TimeSplitter::followMatrix(Value arg, Value next) {
-  SplitState state{SplitState::Kind::linear, {}, {}};
-  for (Value value = next; value != arg;) {
-    Operation *op = value.getDefiningOp();
-    auto fromState = [&](Value operand) { return isStateful(operand); };
-    if (auto decay = dyn_cast_or_null<DecayOp>(op)) {
-      if (fromState(decay.getGate()))
-        return decline(op, "its gate depends on a state");
-      state.gates[unsigned(decay.getAxis())].push_back(decay.getGate());
-    } else if (auto add = dyn_cast_or_null<OuterAddOp>(op)) {
-      if (fromState(add.getKey()) || fromState(add.getValue())) {
-        if (failed(checkCorrections(arg, next)))
-          return failure();
-        state.kind = SplitState::Kind::corrected;
-      }
-    } else {
-      return decline(op ? op : scan.getOperation(),
-                     "a K×V state's next value must be made of it by 'ejk.decay' and "
-                     "'ejk.outer_add'");
-    }
-    value = op->getOperand(0);
-  }
-  if (state.kind == SplitState::Kind::corrected)
-    for (SmallVector<Value> &gates : state.gates)
-      gates.clear(); // the transitions have them
-  return state;
-}
-
-/// Whether what is added on the way from `arg` to `next` corrects that state, and no other.
-LogicalResult TimeSplitter::checkCorrections(Value arg, Value next) {
-  if (uncorrected)
-    return decline(uncorrected, whyUncorrected);
-  std::string why;
-  Operation *obstacle = SegmentTransitions(scan, arg, next, corrections)
-                            .findObstacle([&](Value v) { return isStateful(v); }, why);
-  return obstacle ? decline(obstacle, why) : success();
-}
-
-FailureOr<SplitState> TimeSplitter::followSum(unsigned number) {
-  Value arg = scan.getStateArgs()[number], value = scan.getYield().getStates()[number];
-  bool isAlone = true, hasOwnTerms = true, isRestarted = false;
-  auto refuse = [&] {
-    return decline(scan, "state " + Twine(number) + ", a number or vector, must be a sum of itself "
-                             "and terms that do not depend on it");
-  };
-  // What depends on the state in this step.
-  llvm::DenseSet<Value> own = {arg};
-  for (Operation &op : scan.getStep().without_terminator())
-    if (llvm::any_of(op.getOperands(), [&](Value v) { return own.contains(v); }))
-      own.insert_range(op.getResults());
-  while (value != arg) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !own.contains(value))
-      return refuse();
-    if (auto checkpoint = dyn_cast<CheckpointOp>(op)) {
-      if (isRestarted || own.contains(checkpoint.getState()))
-        return refuse();
-      isRestarted = true;
-      value = checkpoint.getVector();
-      isAlone = true; // later values may be used
-      continue;
-    }
-    isAlone &= value.hasOneUse();
-    if (!isa<arith::AddFOp, arith::SubFOp>(op))
-      return refuse();
-    bool onRight = own.contains(op->getOperand(1));
-    if (own.contains(op->getOperand(0)) == onRight || (isa<arith::SubFOp>(op) && onRight))
-      return refuse();
-    hasOwnTerms &= !isStateful(op->getOperand(!onRight));
-    value = op->getOperand(onRight);
-  }
-  isAlone &= arg.hasOneUse();
-  if (isRestarted) {
-    if (!isAlone || !scan.getFinalStates()[number].use_empty())
-      return decline(scan, "state " + Twine(number) +
-                               " starts anew at saved states, and is used before or afterwards");
-    return SplitState{SplitState::Kind::restarted, {}, {}};
-  }
-  if (isAlone)
-    return SplitState{SplitState::Kind::accumulated, {}, {}};
-  if (hasOwnTerms)
-    return SplitState{SplitState::Kind::linear, {}, {}};
-  return decline(scan, "state " + Twine(number) + " sums up what is read of another, and is read");
-}
-
-LogicalResult TimeSplitter::analyze() {
-  uncorrected = corrections.find(scan, whyUncorrected);
-  stateful.insert_range(scan.getStateArgs());
-  for (Operation &op : scan.getStep().without_terminator())
-    if (llvm::any_of(op.getOperands(), [&](Value v) { return isStateful(v); }))
-      stateful.insert_range(op.getResults());
-  for (auto [i, arg, next] :
-       llvm::enumerate(scan.getStateArgs(), scan.getYield().getStates())) {
-    if (std::optional<DividedState> known = findDivided(scan, i, segments, before)) {
-      states.push_back({SplitState::Kind::known, {}, *known});
-      continue;
-    }
-    FailureOr<SplitState> state = isMatrix(arg) ? followMatrix(arg, next) : followSum(i);
-    if (failed(state))
-      return failure();
-    states.push_back(*state);
-  }
-  for (Value value : computedFrom(nextsOfTotals()))
-    if (auto checkpoint = value.getDefiningOp<CheckpointOp>())
-      return decline(checkpoint, "a state takes what is read of saved states");
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
 // The scans
 //===----------------------------------------------------------------------===//
 
-/// The next values of the states that a scan of each segment starts from zero.
-SmallVector<Value> TimeSplitter::nextsOfTotals() {
-  SmallVector<Value> nexts;
-  for (auto [state, next] : llvm::zip(states, scan.getYield().getStates()))
-    if (state.needsTotals())
-      nexts.push_back(next);
-  return nexts;
+SmallVector<TimeSplitter::Totals> TimeSplitter::scanFromZero() {
+  return scanTotals(segments, /*fromZero=*/true);
 }
 
-SmallVector<TimeSplitter::Totals> TimeSplitter::scanFromZero() {
+SmallVector<TimeSplitter::Totals> TimeSplitter::scanTotals(SegmentsAttr scanned, bool fromZero) {
   // What the linear states' next values and gates are made of.
-  llvm::SetVector<Value> needed = computedFrom(nextsOfTotals());
+  llvm::SetVector<Value> needed = computedFrom(found.nextsOfTotals());
   YieldOp yield = scan.getYield();
 
   // Whichever has the heads, so that no other is passed for them alone.
   ScanBuilder builder(b, scan, /*turned=*/false, sequenceWithHeads(scan, needed));
-  builder.divide(segments);
+  builder.divide(scanned);
   builder.leaveOut(trailing);
   IRMapping map;
   for (auto [arg, tensor] : llvm::zip(scan.getSequenceArgs(), scan.getSequences()))
@@ -252,9 +99,17 @@ SmallVector<TimeSplitter::Totals> TimeSplitter::scanFromZero() {
   for (auto [arg, tensor] : llvm::zip(scan.getParameterArgs(), scan.getParameters()))
     if (needed.contains(arg))
       map.map(arg, builder.addParameter(tensor, arg.getType()));
-  for (auto [arg, state] : llvm::zip(scan.getStateArgs(), states))
-    if (state.needsTotals())
-      map.map(arg, builder.addState(builder.stateType(arg.getType()), Value()));
+  // Of corrected ones starts are given, if as zeros: one kernel then scans all segments and the
+  // first.
+  for (auto [i, arg, state] : llvm::enumerate(scan.getStateArgs(), states)) {
+    if (!state.needsTotals())
+      continue;
+    RankedTensorType type = builder.stateType(arg.getType());
+    Value start = fromZero ? Value() : scan.getInitialState(i);
+    if (!start && state.kind == SplitState::Kind::corrected)
+      start = SegmentViews(b, scan, scanned).zeros(type);
+    map.map(arg, builder.addState(type, start));
+  }
   for (Operation &op : scan.getStep().without_terminator())
     if (llvm::any_of(op.getResults(), [&](Value v) { return needed.contains(v); }))
       builder.b.clone(op, map);
@@ -270,7 +125,7 @@ SmallVector<TimeSplitter::Totals> TimeSplitter::scanFromZero() {
     own.state = map.lookup(arg);
     builder.setNext(own.state, map.lookup(next));
     for (auto [gates, sum] : llvm::zip(state.gates, own.gates)) {
-      if (gates.empty())
+      if (gates.empty() || !fromZero)
         continue;
       sum = builder.addState(builder.stateType(gates.front().getType()), Value());
       Value total = sum;
@@ -360,56 +215,49 @@ void TimeSplitter::findTrailingRows() {
   trailing = {trailingRows, transitions.measure(b, last)};
 }
 
-ScanOp TimeSplitter::scanFromStarts(ArrayRef<Value> starts) {
-  SmallVector<Type> types, parameterTypes(scan.getParameterArgs().getTypes());
-  for (Type type : scan.getFinalStates().getTypes())
-    types.push_back(segments.isWhole() ? type : views.perSegment(cast<RankedTensorType>(type)));
-  auto made = ScanOp::create(b, loc, scan.getOutputs().getTypes(), types, scan.getSequences(),
-                             scan.getParameters(), parameterTypes, starts, scan.getCuSeqlens(),
-                             scan.getReverse(), scan.getSaveEvery().value_or(0),
-                             scan.getSavedStates(), scan.getSaves().getTypes(), segments);
-  made->setDiscardableAttrs(scan->getDiscardableAttrDictionary());
-  made.getBody().takeBody(scan.getBody());
-  return made;
-}
-
 DividedScan TimeSplitter::apply() {
   using Kind = SplitState::Kind;
   SmallVector<Totals> totals(states.size());
-  bool isWhole = segments.isWhole();
-  if (!isWhole && !areApart()) {
+  bool isWhole = segments.isWhole(), inHalves = segments.getExact();
+  if (inHalves && !found.areApart()) {
+    totals = scanFirst();
+  } else if (!isWhole && !found.areApart()) {
     findTrailingRows();
     totals = scanFromZero();
   }
   SmallVector<Value> starts;
   SmallVector<DividedState> divided;
   for (auto [i, state] : llvm::enumerate(states)) {
-    DividedState &own = divided.emplace_back(state.known);
+    DividedState &own = divided.emplace_back(state.known.state);
     own.initial = scan.getInitialState(i);
     auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
     if (isWhole && state.kind != Kind::known)
       own.starts = own.initial || !state.needsTotals() ? own.initial : views.zeros(type);
+    else if (inHalves && state.needsTotals())
+      own.starts = views.startsOfHalves(own.initial, totals[i].state, type, firstOfTwo());
     else if (state.kind == Kind::linear)
       std::tie(own.starts, own.final) = combine(totals[i], own.initial, type);
     else if (state.kind == Kind::corrected)
       std::tie(own.starts, own.final) = combineCorrected(i, totals[i].state);
     starts.push_back(own.starts);
   }
-  ScanOp made = scanFromStarts(starts);
+  ScanOp made = views.divideScan(starts);
   for (auto [i, state] : llvm::enumerate(states)) {
     Value final = scan.getFinalStates()[i];
+    auto type = cast<RankedTensorType>(final.getType());
     if (isWhole && state.kind != Kind::known) {
       divided[i].final = made.getFinalStates()[i];
       final.replaceAllUsesWith(divided[i].final);
       continue;
     }
+    if (inHalves && state.needsTotals())
+      divided[i].final = views.endsOfHalves(made.getFinalStates()[i], type, 1 - firstOfTwo());
     if (state.kind == Kind::accumulated && !divided[i].initial)
       views.addUpNumbers(made.getFinalStates()[i], final);
     if (final.use_empty())
       continue;
     if (state.kind == Kind::accumulated)
-      divided[i].final = views.addUp(made.getFinalStates()[i], divided[i].initial,
-                               cast<RankedTensorType>(final.getType()));
+      divided[i].final = views.addUp(made.getFinalStates()[i], divided[i].initial, type);
     final.replaceAllUsesWith(divided[i].final);
   }
   scan.getOutputs().replaceAllUsesWith(made.getOutputs());
@@ -437,8 +285,10 @@ struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
     int64_t rows = unit * llvm::divideCeil(isPacked ? int64_t(packed) : int64_t(most), unit);
     if (rows > kMaxRows)
       return {};
+    if (halves)
+      return SegmentsAttr::exactly(&getContext(), /*count=*/2, unit);
     return SegmentsAttr::get(&getContext(), isPacked ? rows : unit, rows,
-                             isPacked ? 1 : int64_t(count));
+                             isPacked ? 1 : int64_t(count), /*exact=*/false, /*only=*/{});
   }
 
   void runOnOperation() override {
@@ -475,16 +325,22 @@ struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
         ++numDeclined;
         continue;
       }
-      int64_t rows = cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1);
-      if (!whole && !ShapedType::isDynamic(rows) && rows <= segments.rowsOf(rows))
-        continue;
-      TimeSplitter splitter(scan, segments, divided, mayForget(scan, forget) ? int64_t(trailing) : 0,
-                            remarks);
-      if (failed(splitter.analyze()) || (withoutMatrices && !splitter.areApart())) {
+      if (halves && scan.getCuSeqlens()) {
+        if (remarks)
+          scan.emitRemark("not split in halves: its sequences are packed");
         ++numDeclined;
         continue;
       }
-      divided.push_back(splitter.apply());
+      int64_t rows = cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1);
+      if (!whole && !ShapedType::isDynamic(rows) && rows <= segments.rowsOf(rows))
+        continue;
+      SegmentStates found(scan, segments, divided, remarks);
+      if (failed(found.analyze()) || (withoutMatrices && !found.areApart())) {
+        ++numDeclined;
+        continue;
+      }
+      int64_t trailingRows = mayForget(scan, forget) ? int64_t(trailing) : 0;
+      divided.push_back(TimeSplitter(scan, segments, found, trailingRows).apply());
       ++numSplit;
     }
   }

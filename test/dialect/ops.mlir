@@ -277,6 +277,18 @@ func.func @shared_state(%q: tensor<?x?x?x8xf32>, %k: tensor<?x?x?x8xf32>, %beta:
   return
 }
 
+// CHECK-LABEL: func @segment_starts(
+// CHECK: ejk.segment_starts %{{.*}} every 64 like %{{.*}} : tensor<?x?x4x3xf32>, tensor<?x?x?x3xbf16> -> tensor<?x?x4x3xf32>
+// CHECK: ejk.segment_starts reverse %{{.*}} every 64 from %{{.*}} : tensor<?x?x4x3xf32> cu_seqlens(%{{.*}} : tensor<?xi64>) like %{{.*}} : tensor<?x?x4x3xf32>, tensor<1x?x?x3xbf16> ->
+// GENERIC: "ejk.segment_starts"(%{{.*}}, %{{.*}}) <{every = 64 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 1>}>
+func.func @segment_starts(%x: tensor<?x?x4x3xf32>, %h0: tensor<?x?x4x3xf32>, %cu: tensor<?xi64>,
+                          %v: tensor<?x?x?x3xbf16>, %w: tensor<1x?x?x3xbf16>) {
+  %starts = ejk.segment_starts %x every 64 like %v : tensor<?x?x4x3xf32>, tensor<?x?x?x3xbf16> -> tensor<?x?x4x3xf32>
+  %back = ejk.segment_starts reverse %x every 64 from %h0 : tensor<?x?x4x3xf32> cu_seqlens(%cu : tensor<?xi64>) like %w
+      : tensor<?x?x4x3xf32>, tensor<1x?x?x3xbf16> -> tensor<?x?x4x3xf32>
+  return
+}
+
 // CHECK-LABEL: func @combine_segments(
 // CHECK: ejk.combine_segments %{{.*}} by %{{.*}} like %{{.*}} : tensor<?x?x4x3xf32>, tensor<?x?x4x4xf32>, tensor<?x?x?x3xbf16> -> tensor<?x?x4x3xf32>, tensor<?x?x4x3xf32>
 // CHECK: ejk.combine_segments reverse %{{.*}} by %{{.*}} from %{{.*}} : tensor<?x?x4x3xf32> offsets %{{.*}} : tensor<?xi64> like %{{.*}} :

@@ -484,6 +484,62 @@ func.func private @zeros() attributes {test.segments = #ejk.segments<0 to 0, at_
 
 // -----
 
+// C1 of the attribute, also of exactly so many.
+// expected-error@+1 {{all from 1 to 1073741824 (C1), but have 0, 0 and 2}}
+func.func private @exactly() attributes {test.segments = #ejk.segments<0, exactly 2>}
+
+// -----
+
+// C2 of the attribute: they have the numbers 0 and 1.
+// expected-error@+1 {{'only' must be one of 'exactly' so many segments (C2), but is 2 of 2}}
+func.func private @only() attributes {test.segments = #ejk.segments<4, exactly 2, only 2>}
+
+// -----
+
+// C2 of the attribute.
+// expected-error@+1 {{expected '>'}}
+func.func private @only_of_some() attributes {test.segments = #ejk.segments<4 to 8, at_least 2, only 0>}
+
+// -----
+
+// C11: outputs of rows that are not scanned.
+func.func @c11_only(%x: tensor<1x50x1x4xf32>) {
+  // expected-error@+1 {{only one of its segments must have no outputs, queries, saved states or saves (C11)}}
+  %o, %s = ejk.scan segments<4, exactly 2, only 0> sequences(%xt = %x : tensor<1x50x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>) -> (tensor<1x50x1x4xf32>) {
+    %y = ejk.read %S, %xt along key : vector<4x4xf32>, vector<4xf32>
+    ejk.yield states(%S : vector<4x4xf32>) outputs(%y : vector<4xf32>)
+  }
+  return
+}
+
+// -----
+
+// C11: of packed sequences, each of which has its own rows.
+func.func @c11_exactly(%x: tensor<1x50x1x4xf32>, %cu: tensor<3xi32>) {
+  // expected-error@+1 {{packed sequences must not have 'exactly' so many segments (C11)}}
+  %s = ejk.scan segments<4, exactly 2> cu_seqlens(%cu : tensor<3xi32>)
+      sequences(%xt = %x : tensor<1x50x1x4xf32>)
+      states(%S = zero : tensor<4x1x4x4xf32>) {
+    ejk.yield states(%S : vector<4x4xf32>)
+  }
+  return
+}
+
+// -----
+
+// C5: one of two segments is scanned, which is a state.
+func.func @c5_only(%x: tensor<1x50x1x4xf32>) {
+  // expected-error@+1 {{(C5) with segments = 1 as 'segments' has it, but dimension 0 is 2}}
+  %s = ejk.scan segments<4, exactly 2, only 1> sequences(%xt = %x : tensor<1x50x1x4xf32>)
+      states(%S = zero : tensor<2x1x4x4xf32>) {
+    ejk.yield states(%S : vector<4x4xf32>)
+  }
+  return
+}
+
+// -----
+
 // A whole sequence has no count.
 // expected-error@+1 {{expected '>'}}
 func.func private @whole() attributes {test.segments = #ejk.segments<whole, at_least 2>}

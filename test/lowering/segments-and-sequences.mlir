@@ -6,7 +6,7 @@
 // CHECK:         schedule split
 // CHECK:         kernel [[SCAN:delta_[a-z_]*split_blocks[0-9]+]]: {{.*}} arguments (v, q, k, beta, g, tmp{{[0-9]+}}, o, T,
 // CHECK:         schedule chunk, if T >= 16{{$}}
-// CHECK-NEXT:    kernel [[SCAN]]: grid Hv * B, {{.*}} arguments (v, q, k, beta, g, 0, o, T, {{.*}}, T + 1, map of
+// CHECK-NEXT:    kernel [[SCAN]]: grid Hv * B, {{.*}} arguments (v, q, k, beta, g, 0, o, T, {{.*}}, T + 1, 1, 0, map of
 // CHECK:         schedule step
 // CHECK-LABEL: entry delta_vjp{{$}}
 // CHECK:         schedule fine-split

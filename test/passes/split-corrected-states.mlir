@@ -6,9 +6,10 @@
 // there.
 // CHECK-LABEL: func.func @delta(
 // CHECK-SAME:    %[[K:[a-z0-9]+]]: tensor<?x?x?x4xf32> {ejk.shape = ["B", "T", "Hk", "4"]}, %[[V:[a-z0-9]+]]:
+// CHECK:         %[[ZEROS:.*]] = linalg.fill
 // CHECK:         %[[TOTALS:.*]] = ejk.scan segments<4 to 8, at_least 2>
 // CHECK-SAME:      {{$}}
-// CHECK:           states(%{{.*}} = zero : tensor<?x?x4x3xf32>)
+// CHECK:           states(%{{.*}} = %[[ZEROS]] : tensor<?x?x4x3xf32>)
 // CHECK:         %[[IDENTITY:.*]] = linalg.generic
 // CHECK:           arith.cmpi eq
 // CHECK:         %[[TRANSITIONS:.*]] = ejk.scan segments<4 to 8, at_least 2>

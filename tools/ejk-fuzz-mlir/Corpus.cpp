@@ -75,6 +75,8 @@ static constexpr const char *kCommon[] = {
     "ejk-expand-solves",
     "ejk-split-over-time",
     "ejk-split-over-time{whole=true}",
+    "ejk-split-over-time{halves=true least=8}",
+    "func.func(ejk-restart-scans{rows=16})",
     "ejk-split-over-time{least=16 most=16 packed=16 forget=-2 trailing=8}",
     "ejk-separate-kernels",
     "gpu.module(ejk-legalize-kernel-math)",

@@ -3,7 +3,9 @@
     split_oracle.py --ejk-opt EJK_OPT --data DIR FILE...
 
 Prints for each file how many scans or block programs of segments there are, how many scans could
-not be divided, and whether the checks hold: step by step and, of recurrences, chunk by chunk.
+not be divided, how many restart from saved states, and whether the checks hold: in segments of two rows, step by
+step and, of recurrences, chunk by chunk; in halves; and where scans of derivatives restart, with the others
+whole and in halves.
 """
 import argparse
 import os
@@ -25,7 +27,7 @@ def run(name, file, pipeline):
     segments = ran.stdout.count("segments<") + ran.stdout.count("segments <")
     segments += ran.stdout.count("segments #ejk.segments<")
     print(f"{name}: {segments} of segments, {ran.stderr.count('not split')} not split, "
-          f"{'FAILED' if ran.returncode else 'ok'}")
+          f"{ran.stdout.count('ejk.segment_starts')} restart, {'FAILED' if ran.returncode else 'ok'}")
     failed += ran.returncode != 0
     if ran.returncode:
         print(ran.stderr)
@@ -36,6 +38,9 @@ def split(rows):
             "--canonicalize", "--cse"]
 
 
+halves = ["--ejk-split-over-time=halves least=2", "--canonicalize", "--cse"]
+restart = ["--ejk-restart-scans=rows=2"]
+
 for file in options.files:
     name = os.path.basename(file)
     derived = ["--ejk-specialize"] if name.startswith("recurrence") else [
@@ -44,4 +49,9 @@ for file in options.files:
     # Gradients have saved states, of chunks that these sequences are shorter than.
     if name.startswith("recurrence"):
         run(name + " chunked", file, derived + split(2) + ["--ejk-chunk=force chunk=16"])
+    run(name + " in halves", file, derived + halves)
+    if not name.startswith("recurrence"):
+        derived += ["--canonicalize", "--ejk-separate-states"]
+        run(name + " restarting", file, derived + restart)
+        run(name + " restarting, in halves", file, derived + restart + halves)
 print(f"{len(options.files)} files, {failed} failed")
