@@ -124,7 +124,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       if (failed(makeSplit(function, kFineSplitSchedule, fine)) ||
           (corrects && failed(makeSplit(function, kFineSplitSchedule, middle))) ||
           failed(makeSplit(function, kSplitSchedule, coarse)) ||
-          (corrects && failed(makeSplit(function, kSplitSchedule, halves, /*restarts=*/true))) ||
+          failed(makeSplit(function, kSplitSchedule, halves, /*restarts=*/true)) ||
           (corrects && failed(makeSplit(function, kSplitSchedule, whole, /*restarts=*/true))))
         return signalPassFailure();
       // A copy for few heads has any number of rows where the recurrence corrects its state. Few

@@ -7,10 +7,11 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialect/ejk/Ejk.h"
+#include "dialect/ejk/Names.h"
 #include "dialect/shapes/Shapes.h"
 #include "lowering/select/Alternatives.h"
-#include "lowering/target/CostModel.h"
 #include "lowering/select/Conditions.h"
+#include "lowering/target/CostModel.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -39,9 +40,11 @@ static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan, 
   using O = DimExpr::Operator;
   SegmentsAttr segments = *scan.getSegments();
   bool inHalves = segments.getExact(), restarts = restartsFromSaves(scan);
-  int64_t fewestRows = inHalves   ? cost::kFewestRowsForHalves
-                       : restarts ? 2 * cost::kRowsToRestart
-                                  : cost::kFewestRowsToSplit;
+  bool isDerivative = scan->getParentOp()->hasAttr(kDerivativeOfAttr);
+  int64_t fewestRows = restarts       ? 2 * cost::kRowsToRestart
+                       : !inHalves    ? cost::kFewestRowsToSplit
+                       : isDerivative ? cost::kFewestRowsForHalvesOfDerivative
+                                      : cost::kFewestRowsForHalves;
   Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
   DimExpr batch = shapes.dim(first, 0), rows = shapes.dim(first, 1), heads = shapes.dim(first, 2);
   DimExpr most = DimExpr::number(segments.getMost()), longest, all;
@@ -84,8 +87,13 @@ ArrayAttr ejk::splitPays(func::FuncOp function, bool inOneRound) {
   llvm::SetVector<Attribute> conditions;
   bool corrects = !function.getBody().getOps<CombineSegmentsOp>().empty();
   int64_t passes = corrects ? cost::kCorrectedSegmentPasses : cost::kSegmentPasses;
-  for (ScanOp scan : function.getBody().getOps<ScanOp>()) {
-    if (!scan.getSegments() || scan.getSegments()->isOneEach())
+  auto scans = function.getBody().getOps<ScanOp>();
+  bool inHalves = llvm::any_of(
+      scans, [](ScanOp scan) { return scan.getSegments() && scan.getSegments()->getExact(); });
+  for (ScanOp scan : scans) {
+    // One for each sequence are no split, and what restarts beside halves goes with them.
+    if (!scan.getSegments() || scan.getSegments()->isOneEach() ||
+        (inHalves && restartsFromSaves(scan)))
       continue;
     ArrayAttr own = scanPays(b, shapes, scan, passes, inOneRound);
     if (!own)

@@ -42,13 +42,17 @@ CASES = [
     ("gk", "bf16", "packed", (64, 64), 0, False, "sm_80"),
 ]
 
-# Of so many rows, a launch takes a split by itself: of few heads, one of short segments.
+# Of so many rows, a launch takes a split by itself: of few heads, one of short segments, and halves where a device
+# takes those of all heads at once, but no more.
 AUTOMATIC_ROWS = 2100
-AUTOMATIC_HEADS = {"fine-split": 2, "split": 10}
+AUTOMATIC_HEADS = {"fine-split": 2, "split": 10, "halves": 4}
 CASES += [("g", "bf16", "gqa", (16, 16), AUTOMATIC_ROWS, True, "sm_90a", name)
           for name in AUTOMATIC_HEADS]
 CASES += [("gk", "bf16", "plain", (16, 16), AUTOMATIC_ROWS, False, "sm_80", "fine-split"),
           ("gk", "bf16", "packed", (16, 16), AUTOMATIC_ROWS, True, "sm_80", "fine-split")]
+CASES += [("gk+gv", "bf16", "h0", (16, 16), AUTOMATIC_ROWS, True, "sm_80", "halves"),
+          ("gamma", "bf16", "reverse", (16, 16), 2 * AUTOMATIC_ROWS, False, "sm_90a", "halves"),
+          ("all", "f16", "h0", (16, 16), 2 * AUTOMATIC_ROWS, False, "sm_80", "halves")]
 # Their forwards save states for the derivative.
 SAVING = ("g", "gk")
 
@@ -69,8 +73,9 @@ def run_case(args, folder, case):
     command = [args.ejk_run, path, f"--schedule={schedule}", "--device=cuda", "--check",
                "--explain", f"--arch={arch}",
                "--random", sizes + (",N=2" if variant == "packed" else "")]
+    processors = {"EJK_EMULATOR_MULTIPROCESSORS": str(2 * heads)} if automatic == ["halves"] else {}
     return subprocess.run(command + ["--vjp"] * derivative, text=True, capture_output=True,
-                          check=False)
+                          check=False, env=dict(os.environ, **processors))
 
 
 def run_cases(args, folder):
@@ -82,7 +87,8 @@ def run_cases(args, folder):
         bad = result.returncode != 0 or "not split" in result.stderr
         gates, _, _, _, _, derivative, _, *automatic = case
         bad |= derivative and gates in SAVING and "gives saved0" not in result.stdout
-        bad |= any(f"schedule {name} " not in result.stdout for name in automatic)
+        bad |= any(f"schedule {'split' if name == 'halves' else name} " not in result.stdout for name in automatic)
+        bad |= automatic == ["halves"] and not re.search(r"schedule split for .*\(B \* 2\) \* H", result.stdout)
         failed += bad
         print("FAIL" if bad else "pass", *case, *(f"{n} {e}" for n, e in errors), flush=True)
         if bad:
