@@ -36,12 +36,13 @@ static bool restartsFromSaves(ScanOp scan) {
 /// The condition for one scan. Of packed sequences the mean length is known on the host, and the
 /// longest one has no fewer rows.
 static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan, int64_t passesOf,
-                          bool inOneRound) {
+                          bool inOneRound, bool besideHalves) {
   using O = DimExpr::Operator;
   SegmentsAttr segments = *scan.getSegments();
   bool inHalves = segments.getExact(), restarts = restartsFromSaves(scan);
   bool isDerivative = scan->getParentOp()->hasAttr(kDerivativeOfAttr);
-  int64_t fewestRows = restarts       ? 2 * cost::kRowsToRestart
+  // Halves beside one segment that does not restart would be as long as the whole.
+  int64_t fewestRows = restarts ? (besideHalves ? 1 : cost::kRowsToRestart) + cost::kRowsToRestart
                        : !inHalves    ? cost::kFewestRowsToSplit
                        : isDerivative ? cost::kFewestRowsForHalvesOfDerivative
                                       : cost::kFewestRowsForHalves;
@@ -91,11 +92,10 @@ ArrayAttr ejk::splitPays(func::FuncOp function, bool inOneRound) {
   bool inHalves = llvm::any_of(
       scans, [](ScanOp scan) { return scan.getSegments() && scan.getSegments()->getExact(); });
   for (ScanOp scan : scans) {
-    // One for each sequence are no split, and what restarts beside halves goes with them.
-    if (!scan.getSegments() || scan.getSegments()->isOneEach() ||
-        (inHalves && restartsFromSaves(scan)))
+    // One for each sequence are no split.
+    if (!scan.getSegments() || scan.getSegments()->isOneEach())
       continue;
-    ArrayAttr own = scanPays(b, shapes, scan, passes, inOneRound);
+    ArrayAttr own = scanPays(b, shapes, scan, passes, inOneRound, inHalves);
     if (!own)
       return {};
     conditions.insert(own);

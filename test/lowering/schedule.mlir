@@ -28,7 +28,7 @@
 // RUN: ejk-launch %t.auto.ejk --info | FileCheck %s --check-prefix=AUTO
 // AUTO: output ht: f32 [B, H, 64, 32], aligned to 16, may replace h0
 // AUTO: schedule chunk, if T >= 16
-// AUTO-NEXT: kernel gla_blocks0: grid H * B,
+// AUTO-NEXT: kernel gla_split2_blocks1: grid H * B,
 // AUTO: schedule step
 // AUTO-NEXT: kernel gla_step_scan0_one: if T = 1,
 // AUTO-NEXT: kernel gla_step_scan0: if T != 1,
