@@ -139,7 +139,8 @@ constexpr int64_t kMiddleSegments = 8;
 /// sequences and heads at once: one half is scanned for its end first. H200, 16384 rows, 64 heads, a
 /// delta rule with a gate per head: that takes 0.42 of 1.05 ms, and 0.50 of 4.66 of the gradients;
 /// the scans then take half of their time. Of 2048 rows its forward takes 0.136 -> 0.139 ms, without
-/// corrections 0.061 -> 0.067, and gradients 0.60 -> 0.43 and 0.178 -> 0.129; of 4096 none is slower.
+/// corrections 0.061 -> 0.067, and their gradients 0.178 -> 0.129; of 4096 none is slower. A delta
+/// rule's gradients have halves where their last scan has two segments (kRowsToRestart).
 constexpr int64_t kFewestRowsForHalves = 4096, kFewestRowsForHalvesOfDerivative = 2048;
 
 /// The rows after which a scan restarts that goes through states which an earlier one has

@@ -20,8 +20,8 @@ class Restarter {
 public:
   Restarter(int64_t rows) : rows(rows) {}
 
-  /// Divides `scan` if it goes through states of earlier ones, which it knows from then on. Returns
-  /// whether it did.
+  /// Divides `scan` if it goes through states of earlier ones, and keeps it as an earlier one if it
+  /// does not. Returns whether it was divided.
   bool take(ScanOp scan) {
     if (scan.getSegments() || !scan.getQueries().empty() || !hasMatrices(scan))
       return false;
