@@ -209,6 +209,9 @@ class Decode(unittest.TestCase):
         for apart in (0, K * V * 4 - 16):  # bytes: slots that overlap
             shared = np.lib.stride_tricks.as_strided(pool, strides=(apart, *pool.strides[1:]))
             refused("is written where it lies", pool=shared, read_slots=slots, write_slots=slots)
+        # Of a structure of H·K·V numbers and a byte: slots that are no number of elements apart.
+        field = np.zeros(3, [("state", "f4", (H, K, V)), ("used", "u1")])["state"]
+        refused("dense slots", pool=field, read_slots=slots, write_slots=slots)
         frozen = pool.copy()
         frozen.flags.writeable = False
         refused("is read-only", pool=frozen, read_slots=slots, write_slots=slots)
@@ -343,6 +346,27 @@ class Ops(unittest.TestCase):
                 shown, _ = call(pool=pool, read_slots=slots, write_slots=slots)
                 self.assertLess(error(shown, expected), F32)
                 self.assertLess(error(pool[[3, 1]], state), F32)
+
+
+class Inspection(unittest.TestCase):
+    """Explanations and checks of a call with a pool, which they leave as it is."""
+
+    def setUp(self):
+        rng = np.random.default_rng(0)
+        self.inputs, self.pool = rows(rng, 3, 2), make_pool(rng, 7)[1]
+        self.options = dict(pool=self.pool, read_slots=np.array([4, -1, 2]), write_slots=np.array([4, 5, 0]))
+        self.before = self.pool.copy()
+
+    def test_explain(self):
+        explained = delta.explain(*self.inputs, **self.options)
+        self.assertEqual(explained.seconds is None, explained.target.startswith("sm_"))
+        np.testing.assert_array_equal(self.pool, self.before)
+
+    def test_check(self):
+        errors = delta.check(*self.inputs, **self.options)
+        self.assertEqual(set(errors), {"o", "pool"})
+        self.assertLess(max(errors.values()), F32)
+        np.testing.assert_array_equal(self.pool, self.before)
 
 
 class Kernels(unittest.TestCase):

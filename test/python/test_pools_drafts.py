@@ -108,6 +108,19 @@ class Trees(unittest.TestCase):
                             parents=parents)
         self.check(case, parents, o, case.pool, [2, 6, -1], write)
 
+    def test_numbers_of_accepted_rows_beyond_the_slots(self):
+        # As for chains, 0 counts as 1, and 5 as the number of slots that are read, 3.
+        table, accepted = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]]), np.array([0, 5, 2])
+        case = Case(7, LAYERS[0], T=3)
+        chain, write = np.arange(-1, 2)[None].repeat(3, 0), np.arange(10, 19).reshape(3, 3)
+        options = dict(read_slots=table, accepted=accepted, write_slots=write)
+        other = case.pool.copy()
+        o = case.layer.call(case.rows, pool=case.pool, parents=chain, **options)
+        self.check(case, chain, o, case.pool, [1, 6, 8], write)
+        expected = case.layer.call(case.rows, pool=other, **options)
+        self.assertLess(error(o, expected), F32)
+        self.assertLess(error(case.pool, other), F32)
+
     def test_depth(self):
         # 12 rows whose branches have at most 3; layers share what was found of them.
         parents = np.array([[-1, -1, 0, 0, 1, 1, 2, 2, 3, 4, 5, 5]] * 2)
