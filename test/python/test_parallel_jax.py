@@ -98,6 +98,13 @@ class ShardMap(unittest.TestCase):
             with self.subTest(name):
                 self.check(name, True)
 
+    def test_empty_sequences_at_cuts(self):
+        """Devices have 10 rows each. A sequence without rows keeps its initial state, wherever it lies."""
+        for cu in ([0, 10, 10, 21, 40], [0, 0, 20, 20, 40], [0, 10, 21, 40, 40], [0, 30, 30, 30, 30]):
+            for name in ("simple_gla", "gated_delta_rule"):
+                with self.subTest(name, cu=cu):
+                    self.check(name, True, cu)
+
     def test_types_of_a_model(self):
         """Activations in bfloat16, gates in float32: as the uncut call, up to a rounding."""
         for name in ("gla", "mamba2_ssd", "gated_delta_rule"):
