@@ -166,6 +166,17 @@ class Arguments(unittest.TestCase):
             with self.subTest(wanted), self.assertRaisesRegex(ValueError, wanted):
                 ours.recurrent(**{"query": x, "key": x, "value": x, **named})
 
+    def test_a_gamma_for_each_sequence(self):
+        rng = np.random.default_rng(0)
+        q, k, v = (jnp.asarray(rng.normal(size=(1, 8, 2, 4)), jnp.float32) for _ in range(3))
+        gamma = jnp.asarray([[-0.1, -0.2], [-2.0, -3.0]])
+        o, state = ours.recurrent(q, k, v, g_gamma=gamma, cu_seqlens=jnp.asarray([0, 4, 8], jnp.int32))
+        for n in range(2):
+            own = (x[:, 4 * n:4 * n + 4] for x in (q, k, v))
+            wanted, last = ours.recurrent(*own, g_gamma=gamma[n])
+            np.testing.assert_allclose(o[:, 4 * n:4 * n + 4], wanted, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(state[n], last[0], rtol=1e-5, atol=1e-6)
+
     def test_packed_gates_without_a_batch(self):
         rng = np.random.default_rng(0)
         q, k, v = (jnp.asarray(rng.normal(size=(9, 2, 4)), jnp.float32) for _ in range(3))

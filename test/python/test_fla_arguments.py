@@ -34,6 +34,18 @@ class Arguments(unittest.TestCase):
         torch.testing.assert_close(o[0], torch.stack(rows), rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(state[0], S, rtol=1e-5, atol=1e-5)
 
+    def test_slot_attention_with_shared_keys_keeps_each_heads_state(self):
+        # q has two heads for each of k's, v's and s's: a state is that of one of them, and is taken so.
+        torch.manual_seed(0)
+        q, k, v = torch.randn(1, 6, 4, 8), torch.randn(1, 6, 2, 8), torch.randn(1, 6, 2, 5)
+        s, g = torch.randn(1, 6, 2, 3), -torch.rand(1, 6, 2, 3)
+        o, states = ours.fused_recurrent_gsa(q, k, v, s, g, output_final_state=True)
+        whole, wide = ours.fused_recurrent_gsa(q, *(expanded(x, 4) for x in (k, v, s, g)), output_final_state=True)
+        self.assertTrue(torch.equal(o, whole))
+        for state, of_each in zip(states, wide):
+            self.assertEqual(state.shape[1], 2)
+            self.assertTrue(torch.equal(state.repeat_interleave(2, 1), of_each))
+
     def test_what_is_not_supported_is_named(self):
         q, k, v, g, beta = self.tensors()
         gk = g[..., None].expand(1, 5, 2, 8)

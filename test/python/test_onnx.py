@@ -67,10 +67,8 @@ def attention(rng, kind, rule, Hq, Hkv, dk, dv, past, by_channel, beta_of_one, s
     declare("key", "batch", "time", Hkv * dk)
     declare("value", "batch", "time", Hkv * dv)
     for name, there, shape in (("past_state", past, ("batch", Hkv, dk, dv)),
-                               ("decay", "gated" in rule,
-                                ("batch", "time", Hkv * dk if by_channel else Hkv)),
-                               ("beta", "delta" in rule,
-                                ("batch", "time", 1 if beta_of_one else Hkv))):
+                               ("decay", "gated" in rule, ("batch", "time", Hkv * dk if by_channel else Hkv)),
+                               ("beta", "delta" in rule, ("batch", "time", 1 if beta_of_one else Hkv))):
         if there:
             declare(name, *shape)
         else:
@@ -217,9 +215,8 @@ def random_model(rng, kind):
     Hkv = int(rng.choice([1, 2]))
     Hq = Hkv * int(rng.choice([1, 1, 3]))
     dk, dv = (int(x) for x in rng.choice([4, 8], 2))
-    model = attention(rng, kind, rule, Hq, Hkv, dk, dv, bool(rng.random() < 0.5),
-                      bool(rng.random() < 0.5), bool(rng.random() < 0.3),
-                      0.4 if rng.random() < 0.3 else None)
+    model = attention(rng, kind, rule, Hq, Hkv, dk, dv, bool(rng.random() < 0.5), bool(rng.random() < 0.5),
+                      bool(rng.random() < 0.3), 0.4 if rng.random() < 0.3 else None)
     graph = model.graph
     if rng.random() < 0.6:  # the values come out of a convolution over time
         width, C = int(rng.choice([2, 4])), Hkv * dv
@@ -227,11 +224,9 @@ def random_model(rng, kind):
         weight = (rng.normal(size=(C, 1, width)) / width).astype(dtype)
         graph.initializer.append(onnx.numpy_helper.from_array(weight, "kernel"))
         if bias:
-            graph.initializer.append(onnx.numpy_helper.from_array(rng.normal(size=C).astype(dtype),
-                                                                  "offset"))
+            graph.initializer.append(onnx.numpy_helper.from_array(rng.normal(size=C).astype(dtype), "offset"))
         if state:
-            graph.input.append(helper.make_tensor_value_info("conv_state", elem,
-                                                             ("batch", C, width - 1)))
+            graph.input.append(helper.make_tensor_value_info("conv_state", elem, ("batch", C, width - 1)))
         names = ["rows", "kernel", "offset" if bias else "", "conv_state" if state else ""]
         while not names[-1]:
             names.pop()
@@ -243,8 +238,7 @@ def random_model(rng, kind):
         after = list(graph.node)
         del graph.node[:]
         graph.node.extend([*before, *after])
-        graph.output.append(helper.make_tensor_value_info("conv_next", elem,
-                                                          ("batch", C, width - 1)))
+        graph.output.append(helper.make_tensor_value_info("conv_next", elem, ("batch", C, width - 1)))
     if rng.random() < 0.6:  # an output gate, and a scale of each channel
         graph.input.append(helper.make_tensor_value_info("z", elem, ("batch", "time", Hq * dv)))
         graph.initializer.append(onnx.numpy_helper.from_array(
@@ -347,21 +341,28 @@ class Interface(unittest.TestCase):
         self.refused(model, "'query'", "INT64")
 
     def test_a_scan_that_is_no_linear_recurrence_is_refused_at_its_step(self):
-        rng = np.random.default_rng(0)
+        def scan():
+            """A model and the nodes of its step."""
+            model = expanded(attention(None, "f32", "gated", 2, 2, 4, 4, False, False, False))
+            node = next(n for n in model.graph.node if n.op_type == "Scan")
+            return model, next(a for a in node.attribute if a.name == "body").g.node
 
         def of_step(old, new):
-            model = expanded(attention(rng, "f32", "gated", 2, 2, 4, 4, False, False, False))
-            scan = next(n for n in model.graph.node if n.op_type == "Scan")
-            body = next(a for a in scan.attribute if a.name == "body").g
-            next(n for n in body.node if n.op_type == old).op_type = new
+            model, nodes = scan()
+            next(n for n in nodes if n.op_type == old).op_type = new
             return model
         self.refused(of_step("Exp", "Sigmoid"), ", Scan", "its step's Mul", "is no Exp")
         self.refused(of_step("Add", "Div"), ", Scan", "its step's Div", "adds a column times a row")
         self.refused(of_step("MatMul", "Add"), ", Scan", "its step's Add")
         self.refused(of_step("Exp", "Gelu"), ", Scan", "its step's Gelu", "a step has no Gelu")
+        for place in (0, 1):  # k vᵀ times the column k, or the row v; there are as many keys as values
+            model, nodes = scan()
+            at, outer = next((i, n) for i, n in enumerate(nodes) if n.output[0].endswith("_Outer"))
+            nodes.insert(at + 1, helper.make_node("Mul", ["kv", outer.input[place]], [outer.output[0]]))
+            outer.output[0] = "kv"
+            self.refused(model, ", Scan", "its step's Mul", "it computes with a column times a row")
         self.refused(model_of([helper.make_node("Conv", ["x", "w"], ["y"])],
-                              [helper.make_tensor_value_info("x", 1, (1, 4, 9)),
-                               helper.make_tensor_value_info("w", 1, (4, 4, 3))],
+                              [helper.make_tensor_value_info(n, 1, s) for n, s in (("x", (1, 4, 9)), ("w", (4, 4, 3)))],
                               [helper.make_tensor_value_info("y", 1, (1, 4, 7))]),
                      "node 0, Conv", "CausalConvWithState")
 

@@ -80,18 +80,17 @@ class Export(unittest.TestCase):
             self.assertLess(float((a - b).float().norm() / b.float().norm()), 4e-3)
 
     def test_what_does_not_fit(self):
-        q, q2, k, v, g, gk, *_ = operands()
+        q, q2, k, v, g, gk, beta, _ = operands()
         with unittest.mock.patch.object(_torch_onnx, "is_exporting", return_value=True), \
                 FakeTensorMode() as mode:
             def fake(*tensors):
                 return map(mode.from_tensor, tensors)
-            for name, call in {
-                    "recurrent": lambda: ops.linear_attn(*fake(q, k, v), reverse=True),
-                    "hgrn2": lambda: ops.hgrn2(*fake(q2, gk, v)),
-                    "gla": lambda: ops.simple_gla(*(x.double() for x in fake(q, k, v, g)),
-                                                  shared_state=True),
-                    "delta_rule": lambda: ops.delta_rule(*fake(q2, k, v, g),
-                                                         reverse=True)}.items():
+            for name, call in (
+                    ("recurrent", lambda: ops.linear_attn(*fake(q, k, v), reverse=True)),
+                    ("hgrn2", lambda: ops.hgrn2(*fake(q2, gk, v))),
+                    ("gla", lambda: ops.simple_gla(*(x.double() for x in fake(q, k, v, g)), shared_state=True)),
+                    ("delta_rule", lambda: ops.delta_rule(*fake(q2, k, v, g), reverse=True)),
+                    ("delta_rule", lambda: ops.kda(*fake(q2, k, v, gk, beta), lower_bound=-5.0))):
                 with self.assertRaisesRegex(ejk.EjkError, f"does not compute '{name}'"):
                     call()
 
