@@ -9,8 +9,9 @@ from operator import index  # of a size that torch holds symbolic, the number
 from . import _arrays, _channels, _drafts, _pools, _scan_text, _trace
 from ._errors import TensorError, TraceError, name_of_call
 from ._library import F32_MATMULS
-from ._numbers import AroundNumbers, ChangingNumbers
+from ._numbers import ChangingNumbers, NamesAround
 from ._trace import Argument, Specialisation
+from ._values import is_number
 
 _FLOATS = ("f32", "f16", "bf16", "f64")
 _KEYWORDS = ("initial_state", "cu_seqlens", "save_states", *_pools.KEYWORDS)
@@ -142,7 +143,7 @@ class Recurrence:
                 raise TraceError(f"{_trace.place_of(function)}'queries' names '{name}', which "
                                  f"'{function.__name__}' does not take")
         self._programs, self._sites, self._sites_without_states, self._sites_in_pools = {}, {}, {}, {}
-        self._numbers, self._around, self._has_around = ChangingNumbers(), AroundNumbers(function), False
+        self._numbers, self._around, self._has_around = ChangingNumbers(), NamesAround(function), False
         self._remedies = remedies or {}  # for parameters that take no tensor
         self._f32_matmuls = f32_matmuls
         self._identity = f"{function.__module__}.{function.__qualname__}:{id(self):x}"
@@ -422,13 +423,13 @@ def _resolve(identity, key):
 
 
 def _refresh(identity):
-    """Forgets what was traced with numbers around the step that have changed since."""
+    """Forgets what was traced with names around the step that have other values since."""
     recurrence = _recurrences[identity]
     for name, value in recurrence._around.changed():
         for known in (recurrence._programs, recurrence._sites, recurrence._sites_without_states,
                       recurrence._sites_in_pools):
             known.clear()
-        if type(value) in (int, float):
+        if is_number(value) and not isinstance(value, bool):
             recurrence._numbers.note(recurrence._called(), name, value, "around it",
                                      "give it to the step as an argument, a tensor of no dimensions: torch.tensor({})")
 

@@ -374,6 +374,42 @@ class Libraries(unittest.TestCase):
                                f"It was taken from {path};.*ldd -r {path}.*Install the ejk wheel")
 
 
+class Explanations(unittest.TestCase):
+    def test_sizes_time_and_advice(self):
+        @ejk.recurrence
+        def shared(S, q, k, v, p):
+            S = S.add(k * p, v)
+            return S, S.read(q)
+        q, k, v = (arrays()[n][:1] for n in "qkv")
+        p = np.ones((1, 4), np.float32)
+        own = shared.explain(q, k[:, :, :1], v, p)
+        self.assertEqual(own.sizes, {"B": 1, "T": 6, "H": 2, "heads of k": 1, "heads of v": 2,
+                                     "heads of p": 1})
+        self.assertGreater(own.seconds, 0)
+        self.assertRegex(str(own), r"H = 2, heads of k = 1, heads of p = 1\n")
+        self.assertRegex(str(own), "takes .* ms")
+        other = shared.explain(q, k, v, p, target="sm_90a")
+        self.assertIsNone(other.seconds)
+        # Advice names nothing that a call has not.
+        self.assertIn("not chunked", str(other))
+        self.assertNotIn("f32-matmuls", str(other))
+
+    def test_f32_rows_by_chunks(self):
+        def linear(S, q, k, v):
+            S = S.add(k, v)
+            return S, S.read(q)
+        rows = [np.ones((1, 256, 2, 32), np.float32)] * 3
+        by_steps = ejk.recurrence(linear).explain(*rows, target="sm_90a")
+        self.assertEqual(by_steps.schedule, "step")
+        self.assertIn("or make the recurrence with f32_matmuls='bf16x6'", str(by_steps))
+        for matmuls in "bf16x3", "bf16x6":
+            for derivatives in 0, 1:
+                made = ejk.recurrence(f32_matmuls=matmuls)(linear)
+                self.assertEqual(made.explain(*rows, target="sm_90a", derivatives=derivatives).schedule, "chunk")
+        with self.assertRaisesRegex(ValueError, "'f32_matmuls' must be None, 'bf16x3' or 'bf16x6', but is 'tf32'"):
+            ejk.recurrence(linear, f32_matmuls="tf32")
+
+
 class SavedStates(unittest.TestCase):
     def test_a_gpus_derivative_takes_what_the_forward_saves(self):
         rows = np.zeros((1, 64, 2, 64), "f2")

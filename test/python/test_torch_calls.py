@@ -4,6 +4,7 @@ import gc
 import os
 import unittest
 
+import numpy as np
 import reference
 import torch
 from reference import error
@@ -105,13 +106,13 @@ class QuickCalls(unittest.TestCase):
 
         @ejk.recurrence
         def f(S, q, k, v):
-            S = S.decay(around).add(k, v)
+            S = (S if around is None else S.decay(around)).add(k, v)
             return S, S.read(q)
         t = tensors(B=1, T=2)
         q, k, v = (t[n] for n in ("q", "k", "v"))
         slots = torch.tensor([0])
-        for around in (-0.5, -1.0, -0.5):
-            wanted = gated(q, k, v, torch.full(q.shape[:3], around))[0]
+        for around in (-0.5, np.float64(-1.0), np.float64(-2.0), None, -0.5):
+            wanted = gated(q, k, v, torch.full(q.shape[:3], around or 0.0))[0]
             for options in (dict(), dict(save_states=False), dict(pool=torch.zeros(1, 2, 4, 3), write_slots=slots)):
                 for _ in range(2):
                     torch.testing.assert_close(f(q, k, v, **options)[0], wanted)

@@ -2,6 +2,9 @@
 become constants, and errors, which name the user's line."""
 import builtins
 import copy
+import decimal
+import enum
+import fractions
 import functools
 import math
 import operator
@@ -384,7 +387,8 @@ class ChangingNumbers(unittest.TestCase):
                 o.append(np.einsum("bhk,bhkv->bhv", row[0] * (unset or 1.0), S))
             return np.stack(o, 1)
         for around, IN_MODULE, unset in ((-0.5, -0.25, None), (-1.0, -0.25, None), (-0.5, -0.25, None),
-                                         (-0.5, 0.0, 2.0), (-0.5, -0.5, 2.0)):
+                                         (-0.5, 0.0, 2.0), (-0.5, -0.5, 2.0), (np.log(0.5), -0.5, None),
+                                         (np.log(0.1), -0.5, None), (np.log(0.1), np.float32(-0.25), np.int64(3))):
             for _ in range(2):
                 np.testing.assert_allclose(f(q, k, v)[0], exact(), rtol=1e-4, atol=1e-5)
             self.assertIn(f"{around + IN_MODULE:.17e}", f.mlir(q, k, v))
@@ -396,6 +400,33 @@ class ChangingNumbers(unittest.TestCase):
         (warning,) = caught
         self.assertRegex(str(warning.message), "'f' is compiled for each value of 'around'.*argument, a tensor")
         self.assertTrue(warning.filename.endswith("test_tracing.py"))
+
+    def test_values_around_a_step(self):
+        around, seen = None, []
+
+        @ejk.recurrence
+        def f(S, q, k, v):
+            seen.append(around)
+            return (S := S.add(k, v)), S.read(q)
+        Kind = enum.Enum("Kind", "ADDED READ")
+        values = [None, -1.0, None, np.float32(0.5), np.float64(0.5), 0.5, np.float64(np.nan), np.longdouble(0.5),
+                  np.int64(1), 1, True, np.bool_(True), np.bool_(False), 0.0, -0.0, 1j, "keys", "values", b"keys", (),
+                  (1, 2), (1, 2.0), (1, (np.float32(2), "a")), (1, (np.float32(3), "a")), fractions.Fraction(1, 3),
+                  decimal.Decimal("0.1"), Kind.ADDED, Kind.READ, max, len, np.array(0.5), np.array(0.5), [1], [1]]
+        values += [torch.tensor(0.5), torch.tensor(0.5)] if torch else []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # there are more than four numbers
+            for around in values:
+                f(*rows()[:3])
+                self.assertIs(seen[-1], around)
+        # What is equal and does not change is the same, though it is another object.
+        for make in (lambda: np.log(0.5), lambda: float("nan"), lambda: "".join(["a", "b"]), lambda: tuple([1, 1.5])):
+            around = make()
+            f(*rows()[:3])
+            count, around = len(seen), make()
+            self.assertIsNot(seen[-1], around)
+            f(*rows()[:3])
+            self.assertEqual(len(seen), count)
 
     def warned(self, call, count=8):
         with warnings.catch_warnings(record=True) as caught:
@@ -451,42 +482,6 @@ class Warnings(unittest.TestCase):
             both_axes(*rows()[:3])
         self.assertIn("interpreter", str(caught[0].message))
         self.assertTrue(caught[0].filename.endswith("test_tracing.py"))
-
-
-class Explanations(unittest.TestCase):
-    def test_sizes_time_and_advice(self):
-        @ejk.recurrence
-        def shared(S, q, k, v, p):
-            S = S.add(k * p, v)
-            return S, S.read(q)
-        q, k, v, _ = rows()
-        p = np.ones((1, 4), np.float32)
-        own = shared.explain(q, k[:, :, :1], v, p)
-        self.assertEqual(own.sizes, {"B": 1, "T": 6, "H": 2, "heads of k": 1, "heads of v": 2,
-                                     "heads of p": 1})
-        self.assertGreater(own.seconds, 0)
-        self.assertRegex(str(own), r"H = 2, heads of k = 1, heads of p = 1\n")
-        self.assertRegex(str(own), "takes .* ms")
-        other = shared.explain(q, k, v, p, target="sm_90a")
-        self.assertIsNone(other.seconds)
-        # Advice names nothing that a call has not.
-        self.assertIn("not chunked", str(other))
-        self.assertNotIn("f32-matmuls", str(other))
-
-    def test_f32_rows_by_chunks(self):
-        def linear(S, q, k, v):
-            S = S.add(k, v)
-            return S, S.read(q)
-        rows = [np.ones((1, 256, 2, 32), np.float32)] * 3
-        by_steps = ejk.recurrence(linear).explain(*rows, target="sm_90a")
-        self.assertEqual(by_steps.schedule, "step")
-        self.assertIn("or make the recurrence with f32_matmuls='bf16x6'", str(by_steps))
-        for matmuls in "bf16x3", "bf16x6":
-            for derivatives in 0, 1:
-                made = ejk.recurrence(f32_matmuls=matmuls)(linear)
-                self.assertEqual(made.explain(*rows, target="sm_90a", derivatives=derivatives).schedule, "chunk")
-        with self.assertRaisesRegex(ValueError, "'f32_matmuls' must be None, 'bf16x3' or 'bf16x6', but is 'tf32'"):
-            ejk.recurrence(linear, f32_matmuls="tf32")
 
 
 if __name__ == "__main__":
