@@ -152,8 +152,11 @@ def next_row(x, cu_seqlens=None, reverse=False):
 
 def first_row(x, cu_seqlens=None, reverse=False):
     """x [B, T, H] at the first row of each sequence, [N, H]: in the order of steps, and 0 for an empty
-    sequence."""
+    sequence, as all are where T is 0."""
     count = x.shape[1]
+    if not count:
+        sequences = x.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
+        return zeros_like(ones_like(x, (sequences, x.shape[2])))
     if cu_seqlens is None:
         return x[:, -1 if reverse else 0]
     starts, ends = cu_seqlens[:-1], cu_seqlens[1:]

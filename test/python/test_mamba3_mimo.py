@@ -3,6 +3,7 @@
     EJK_TEST_CASES=50 python3 -m unittest test_mamba3_mimo.Torch
 """
 
+import itertools
 import os
 import unittest
 
@@ -258,6 +259,55 @@ class Jax(unittest.TestCase):
 
     def test_in_parts(self):
         self.compare(random_case(np.random.default_rng(10), 2, torch.bfloat16, 66), IN_PARTS)
+
+
+class NoRows(unittest.TestCase):
+    """A call of no rows that goes on where another one ended: its final state is the initial one."""
+
+    def check(self, array):
+        rng, H, G, N, P, R = np.random.default_rng(11), 4, 2, 6, 5, 3
+
+        def normal(*shape):
+            return array(rng.normal(size=shape).astype("f4"))
+        for name, ranks in (("mamba3", ()), ("mamba3_mimo", (R,))):
+            for packed, has_state, reverse in itertools.product((False, True), repeat=3):
+                batch, count = (1, 3) if packed else (2, 2)
+                case = dict(x=normal(batch, 0, H, P), dt=normal(batch, 0, H), trap=normal(batch, 0, H),
+                            A=-abs(normal(H)), B=normal(batch, 0, *ranks, G, N), C=normal(batch, 0, *ranks, G, N),
+                            previous=(normal(count, *ranks, G, N), normal(count, H, P)), reverse=reverse)
+                if ranks:
+                    case["mimo_x"] = case["mimo_o"] = normal(H, R, P)
+                if packed:
+                    case["cu_seqlens"] = array(np.zeros(count + 1, np.int32))
+                state = normal(count, H, N, P) if has_state else array(np.zeros((count, H, N, P), "f4"))
+                if has_state:
+                    case["initial_state"] = state
+                with self.subTest(name, packed=packed, has_state=has_state, reverse=reverse):
+                    o, last = getattr(ejk.ops, name)(**case)
+                    self.assertEqual(tuple(o.shape), (batch, 0, H, P))
+                    np.testing.assert_array_equal(np.asarray(last), np.asarray(state))
+
+    def test_numpy(self):
+        self.check(np.asarray)
+
+    def test_torch(self):
+        self.check(torch.from_numpy)
+
+    def test_jax(self):
+        try:
+            import jax
+        except ImportError as absent:
+            self.skipTest(f"jax is not installed ({absent})")
+        self.check(jax.numpy.asarray)
+
+    def test_gradients(self):
+        x, dt, B = torch.ones(2, 0, 4, 5), torch.ones(2, 0, 4), torch.ones(2, 0, 2, 6)
+        given = [torch.randn(*s).requires_grad_() for s in ((2, 4, 6, 5), (2, 2, 6), (2, 4, 5))]
+        state = ejk.ops.mamba3(x, dt, -torch.ones(4), dt, B, B, initial_state=given[0], previous=given[1:])[1]
+        cotangent = torch.randn(state.shape)
+        found = torch.autograd.grad(state, given, cotangent)
+        for a, b in zip(found, (cotangent, torch.zeros(2, 2, 6), torch.zeros(2, 4, 5)), strict=True):
+            torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
 if __name__ == "__main__":
