@@ -125,6 +125,14 @@ def gradients(model, tokens, **named):
     return {"": logits.detach(), **{n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}}
 
 
+def limit_of(name):
+    """Of a gradient, of its norm. A bias of xLSTM's input gates scales memory and normaliser alike, and the output is
+    their quotient. So the rows' gradients nearly cancel in its own: it is 0.6 where their absolute values add up to
+    525, and the last place of such a float32 is 6e-5. Beside float64, the rows' are off by 2.4e-6 (xLSTM's own code:
+    3.1e-6), and the bias's by 1.1e-4 (in chunks of 4 to 64 rows: 3e-6 to 2.5e-5)."""
+    return 1e-3 if name.endswith("igate_preact.bias") else 1e-4
+
+
 def cache_of(outputs):
     key = next(k for k in ("cache", "past_key_values", "state") if outputs.get(k) is not None)
     return {key: outputs[key]}
@@ -146,7 +154,7 @@ class Models(unittest.TestCase):
                     found = gradients(model, tokens)
                 self.assertEqual(list(found), list(wanted))
                 for n in wanted:
-                    self.near(found[n], wanted[n], 1e-4, (name, n))
+                    self.near(found[n], wanted[n], limit_of(n), (name, n))
                 again = gradients(model_of(name), tokens)  # the patch is off
                 self.assertTrue(all(torch.equal(again[n], wanted[n]) for n in wanted), name)
 
@@ -247,7 +255,7 @@ class Models(unittest.TestCase):
                     found = gradients(model, tokens, attention_mask=mask)
                     rest = model(input_ids=tokens[:1, 7:], use_cache=False).logits
                 for n in wanted:
-                    self.near(found[n], wanted[n], 1e-4, (name, n))
+                    self.near(found[n], wanted[n], limit_of(n), (name, n))
                 if name not in ("rwkv", "xlstm", "recurrent_gemma"):  # which have no mask of their own
                     self.near(found[""][:1, 7:], rest, 1e-4, name)
 
