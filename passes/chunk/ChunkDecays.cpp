@@ -64,6 +64,18 @@ Value RunningGates::restOf(TileBuilder &e, Value around) const {
   return direction.decayFirst ? sum : e.add(sum, e.row(perStep(e), last));
 }
 
+SmallVector<Value> RunningGates::endsOf(TileBuilder &e, Value around) const {
+  Value sums = direction.reverse ? e.neg(around) : around, gate = perStep(e);
+  bool exclusive = direction.reverse == direction.decayFirst;
+  int64_t last = direction.chunk - 1;
+  auto rowOf = [&](Value tile, int64_t row) { return e.row(tile, e.b.getIndexAttr(row)); };
+  // Exclusive sums are those of the row before, inclusive. So both have the sums from the first row
+  // to the one before the last, and these ends are computed from them.
+  Value first = e.sub(rowOf(sums, exclusive), rowOf(gate, 0));
+  Value end = e.add(rowOf(sums, exclusive ? last : last - 1), rowOf(gate, last));
+  return {first, end};
+}
+
 Value RunningGates::fromAddToEnd(TileBuilder &e, unsigned place) const {
   Value at = upTo(e, place);
   return e.sub(e.overRows(total(e), at), at);

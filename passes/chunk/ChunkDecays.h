@@ -77,6 +77,9 @@ public:
   /// M, and the sum over the chunk minus M, computed from `around` of that row.
   mlir::Value startOf(TileBuilder &e, mlir::Value around) const;
   mlir::Value restOf(TileBuilder &e, mlir::Value around) const;
+  /// W − M before the chunk's first row and after its last, in the order of rows, with either sign.
+  /// All scans over the same rows, forward and backward, compute the same bits.
+  llvm::SmallVector<mlir::Value> endsOf(TileBuilder &e, mlir::Value around) const;
   /// L at `place`, as a cumsum of its own.
   mlir::Value toEnd(TileBuilder &e, unsigned place) const;
   /// The sum over the chunk, computed from L at the base place.

@@ -138,14 +138,30 @@ Value ChunkedState::fewRowsExponent(TileBuilder &e) {
 
 Value ChunkedState::isInRange(TileBuilder &e) {
   SmallVector<Value> exponents;
-  // Terms that cancel between two scans must be rounded in both or in neither. So both guards look
-  // at the same cumsums, over the halves of a chunk.
+  bool isForGradients = isOfGradients();
   for (unsigned dim = 0; dim < 2; ++dim) {
     if (!isGated(dim))
       continue;
     const Basis &basis = bases[dim];
     exponents.push_back(basis.around);
     llvm::SmallSet<unsigned, 2> seen = {basis.gates->base()};
+    if (isForGradients && basis.middle) {
+      // A scan that saves states and one that reads them must take the same path: terms that
+      // cancel between the two are rounded in both or in neither, and where shorter chunks take
+      // the place of steps, a path reads the states that the same path saves. So their guards look
+      // at numbers of the same bits: one's cumsums are the other's, a row later, and `endsOf` gives
+      // both the ends. The cumsum's own row at an end, which only one of them has, decides
+      // nothing, since ends have a limit that is lower by more than its rounding.
+      for (Value end : basis.gates->endsOf(e, basis.around))
+        exponents.push_back(e.scale(end, 1 + 0x1p-12));
+      // What lies before and after all decays of a step are rows of these, too.
+      for (size_t place : {size_t(0), chain.decays[dim + 1].size()})
+        seen.insert(place);
+    } else if (isPaired()) {
+      // Without a bound for M, e^M S loses values below 2^-126, of which R − M ≤ 64 restores e^-23
+      // at most. But a checkpoint multiplies by e^-M, which would restore all of them.
+      exponents.push_back(basis.gates->restOf(e, basis.around));
+    }
     auto addPlace = [&](unsigned place) {
       if (seen.insert(place).second)
         exponents.push_back(basis.gates->aroundAt(e, basis.around, place, isReverse()));
@@ -154,23 +170,13 @@ Value ChunkedState::isInRange(TileBuilder &e) {
       addPlace(read.decays[dim + 1]);
     for (const StateChain::Add &add : chain.adds)
       addPlace(add.decays[dim + 1]);
-    // Without a bound for M, e^M S loses values below 2^-126, of which R − M ≤ 64 restores e^-23 at
-    // most. But a checkpoint multiplies by e^-M, which would restore all of them.
-    if (!isPaired())
-      continue;
-    SmallVector<Value> ends = {basis.gates->restOf(e, basis.around)};
-    if (basis.middle)
-      ends.insert(ends.begin(), basis.middle);
-    // In the order of rows, so that scans in both directions compute equal guards.
-    if (isReverse())
-      std::reverse(ends.begin(), ends.end());
-    llvm::append_range(exponents, ends);
   }
   // With few rows, the rounding errors of operands may be all that is left of sums that nearly
   // cancel.
   exponents.push_back(fewRowsExponent(e));
   // A cumsum of -inf makes differences NaN, and NaN is out of range.
-  return e.rangeGuard(rangeLimit(isInState(0) + isInState(1)), exponents);
+  unsigned axes = isForGradients ? isGated(0) + isGated(1) : isInState(0) + isInState(1);
+  return e.rangeGuard(rangeLimit(axes), exponents);
 }
 
 //===----------------------------------------------------------------------===//

@@ -167,6 +167,8 @@ private:
   mlir::Value addExponent(TileBuilder &e, unsigned dim, const StateChain::Add &add);
   /// Whether a gate's gradient, with cancelling terms of two scans, is computed from the results.
   bool isPaired() const;
+  /// Whether the state is saved or meets saved ones, for gradients of gates.
+  bool isOfGradients() const { return isPaired() || !chain.saves.empty(); }
   /// Whether the state has the basis along `dim` on the fast path.
   bool isInState(unsigned dim) const;
   /// The range guard, an i1: whether all exponents of the bases are small.
