@@ -8,7 +8,7 @@ using namespace ejk::reference;
 
 namespace {
 /// Operands, null if absent, and sizes.
-struct Inputs {
+struct DeltaInputs {
   const Tensor *q, *k, *v, *beta, *g = nullptr, *gk = nullptr, *h0 = nullptr, *cu = nullptr;
   int64_t B, T, Hk, Hv, K, V, N;
   /// The heads of queries and outputs, and of queries alone.
@@ -16,8 +16,8 @@ struct Inputs {
 };
 } // namespace
 
-static FailureOr<Inputs> readInputs(DeltaRuleOp op, Operands operands) {
-  Inputs in;
+static FailureOr<DeltaInputs> readInputs(DeltaRuleOp op, Operands operands) {
+  DeltaInputs in;
   unsigned next = 0;
   for (auto [value, slot] : {std::pair(Value(op.getQuery()), &in.q),
                              {Value(op.getKey()), &in.k},
@@ -59,8 +59,8 @@ static FailureOr<Inputs> readInputs(DeltaRuleOp op, Operands operands) {
 ///   S = S' + k uᵀ,   o = scale · Sᵀq
 /// `round` rounds to f32, or is the identity.
 template <typename Round>
-static void walk(const Inputs &in, double scale, bool reverse, Span span, int64_t output, double *S,
-                 double *o, Round round, Progress &progress) {
+static void walk(const DeltaInputs &in, double scale, bool reverse, Span span, int64_t output,
+                 double *S, double *o, Round round, Progress &progress) {
   int64_t head = output / (in.H / in.Hv), keyHead = head / (in.Hv / in.Hk);
   std::vector<double> u(in.V), sums(in.V);
   for (int64_t i = 0, length = span.end - span.begin; i < length; ++i) {
@@ -101,10 +101,10 @@ static void walk(const Inputs &in, double scale, bool reverse, Span span, int64_
 
 LogicalResult ejk::reference::interpretDeltaRule(DeltaRuleOp op, Operands operands,
                                                  Results &results, const Options &options) {
-  FailureOr<Inputs> inputs = readInputs(op, operands);
+  FailureOr<DeltaInputs> inputs = readInputs(op, operands);
   if (failed(inputs))
     return failure();
-  Inputs &in = *inputs;
+  DeltaInputs &in = *inputs;
   FailureOr<std::vector<Span>> spans = sequenceSpans(op, in.cu, in.B, in.T);
   if (failed(spans) ||
       failed(addResult(op, op.getOutput().getType(), {in.B, in.T, in.H, in.V}, results)) ||

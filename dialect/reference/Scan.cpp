@@ -35,8 +35,6 @@ struct ScanInputs {
 };
 } // namespace
 
-static std::string indexed(StringRef what, size_t i) { return (what + " " + Twine(i)).str(); }
-
 static FailureOr<ScanInputs> readInputs(ScanOp op, Operands operands) {
   ScanInputs in;
   SizeCheck sizes(op);

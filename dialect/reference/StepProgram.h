@@ -14,6 +14,11 @@
 
 namespace ejk::reference {
 
+/// What the i-th of several is called in errors.
+inline std::string indexed(llvm::StringRef what, size_t i) {
+  return (what + " " + llvm::Twine(i)).str();
+}
+
 /// A value's elements in a frame.
 struct Slot {
   bool isInt = false;

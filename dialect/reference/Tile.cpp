@@ -6,8 +6,6 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::reference;
 
-static std::string indexed(StringRef what, size_t i) { return (what + " " + Twine(i)).str(); }
-
 namespace {
 /// The operands and results of a program, and the parts of them that belong to a sequence and head.
 class TileRun {

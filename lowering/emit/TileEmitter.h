@@ -24,6 +24,9 @@
 
 namespace ejk {
 
+/// Bytes of a segment, which a thread copies at once.
+constexpr int64_t kSegmentBytes = 16;
+
 /// A tile in the kernel: a thread's elements, or its address in shared memory.
 struct Placed {
   tile::LayoutAttr layout;

@@ -19,7 +19,7 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-static constexpr int64_t kSegmentColumns = 8, kSegmentBytes = 16;
+static constexpr int64_t kSegmentColumns = 8;
 static constexpr int64_t kSegments = kSwizzledColumns / kSegmentColumns;
 
 Value SwizzledAddress::at(KernelBuilder &b, int64_t rows, int64_t segments) const {

@@ -33,9 +33,6 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Bytes of a segment, which a thread copies at once.
-static constexpr int64_t kSegmentBytes = 16;
-
 //===----------------------------------------------------------------------===//
 // Tensor maps
 //===----------------------------------------------------------------------===//

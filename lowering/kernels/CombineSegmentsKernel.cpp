@@ -18,7 +18,7 @@
 using namespace mlir;
 using namespace ejk;
 
-static constexpr unsigned kThreads = cost::kElementThreads, kWarps = kThreads / kWarpSize;
+static constexpr unsigned kWarps = cost::kElementThreads / kWarpSize;
 /// Elements of a load of 16 bytes.
 static constexpr int64_t kWide = 4;
 /// Registers for a transition's outstanding rows.
@@ -113,11 +113,12 @@ void CombineEmitter::describe() {
 }
 
 void CombineEmitter::forEachElement(llvm::function_ref<void(Value, Value, Value)> body) {
-  b.loop(thread, b.i32(keys * columns), kThreads, ValueRange(), [&](Value element, ValueRange) {
-    Value column = b.add(firstColumn, b.rem(element, columns));
-    body(b.div(element, columns), column, element);
-    return SmallVector<Value>();
-  });
+  b.loop(thread, b.i32(keys * columns), cost::kElementThreads, ValueRange(),
+         [&](Value element, ValueRange) {
+           Value column = b.add(firstColumn, b.rem(element, columns));
+           body(b.div(element, columns), column, element);
+           return SmallVector<Value>();
+         });
 }
 
 std::pair<Value, Value> CombineEmitter::segmentsOf(Value n) {

@@ -6,6 +6,9 @@
 
 namespace ejk {
 
+/// Elements that a thread loads at once, where rows have a multiple of it.
+constexpr unsigned kElementsOfLoad = 4;
+
 /// Creates the function of `kernel`, called `name`, whose blocks have `cost::kElementThreads`
 /// threads. It has an argument for each of the kernel's operands: a pointer to a tensor, or a size.
 /// The builder goes on in its body.

@@ -11,8 +11,6 @@
 using namespace mlir;
 using namespace ejk;
 
-static constexpr unsigned kThreads = cost::kElementThreads, kElementsOfLoad = 4;
-
 int64_t ejk::elementsOfHead(Value states) {
   int64_t count = 1;
   for (int64_t size : cast<RankedTensorType>(states.getType()).getShape().drop_front(2))
@@ -32,7 +30,7 @@ Kernel ejk::emitHeadsKernel(Operation *op, gpu::GPUModuleOp module, StringRef na
   gpu::GPUFuncOp function = makeElementKernel(b, kernel, name);
   auto arg = [&](unsigned i) { return Value(function.getArgument(i)); };
   Value from = arg(2), to = arg(3), total = b.mul(b.mul(arg(4), to), inner);
-  Value thread = b.add(b.mul(b.wide(b.blockId()), kThreads), b.wide(b.threadId()));
+  Value thread = b.add(b.mul(b.wide(b.blockId()), cost::kElementThreads), b.wide(b.threadId()));
   Value element = b.mul(thread, elements);
   b.onlyIf(b.less(element, total), [&] {
     HeadSource source(op);
@@ -45,7 +43,7 @@ Kernel ejk::emitHeadsKernel(Operation *op, gpu::GPUModuleOp module, StringRef na
     b.store(copied, b.at(arg(1), b.getF32Type(), element));
   });
   b.make<gpu::ReturnOp>();
-  kernel.gridDivisor = kThreads * elements;
+  kernel.gridDivisor = cost::kElementThreads * elements;
   for (int64_t d = 0, rank = cast<RankedTensorType>(result.getType()).getRank(); d < rank; ++d)
     kernel.gridSizes.push_back({result, unsigned(d)});
   return kernel;

@@ -18,7 +18,6 @@
 using namespace mlir;
 using namespace ejk;
 
-static constexpr unsigned kThreads = cost::kElementThreads;
 /// Bytes of the widest load or store.
 static constexpr unsigned kBytesOfAccess = 16;
 
@@ -42,7 +41,7 @@ public:
     lanes = chooseLanes();
     b.setInsertionPointToEnd(module.getBody());
     buildSignature();
-    Value element = b.add(b.mul(b.wide(b.blockId()), kThreads), b.wide(b.threadId()));
+    Value element = b.add(b.mul(b.wide(b.blockId()), cost::kElementThreads), b.wide(b.threadId()));
     unsigned elements = takesLanes(loops.parallel) ? lanes.count : 1;
     element = b.mul(element, elements);
     Value total = b.i64(1);
@@ -50,7 +49,7 @@ public:
       total = b.mul(total, sizes[d]);
     b.onlyIf(b.less(element, total), [&] { runElement(element); });
     b.make<gpu::ReturnOp>();
-    kernel.gridDivisor = kThreads * elements;
+    kernel.gridDivisor = cost::kElementThreads * elements;
     for (unsigned d : loops.parallel)
       kernel.gridSizes.push_back(loops.source[d]);
     return kernel;

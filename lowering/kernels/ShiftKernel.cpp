@@ -12,8 +12,6 @@
 using namespace mlir;
 using namespace ejk;
 
-static constexpr unsigned kThreads = cost::kElementThreads, kElementsOfLoad = 4;
-
 static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
 
 RowCopies::RowCopies(Operation *op) : isShift(isa<ShiftOp>(op)) {
@@ -175,7 +173,7 @@ Kernel ejk::emitShiftKernel(Operation *op, gpu::GPUModuleOp module, StringRef na
   unsigned next = 0;
   RowCopies::Arguments given =
       copies.take(b, [&](bool) { return Value(function.getArgument(next++)); });
-  Value thread = b.add(b.mul(b.wide(b.blockId()), kThreads), b.wide(b.threadId()));
+  Value thread = b.add(b.mul(b.wide(b.blockId()), cost::kElementThreads), b.wide(b.threadId()));
   Value element = b.mul(thread, elements);
   Value total = b.mul(copies.count(b, given), given.rowSize);
   b.onlyIf(b.less(element, total), [&] {
@@ -187,7 +185,7 @@ Kernel ejk::emitShiftKernel(Operation *op, gpu::GPUModuleOp module, StringRef na
     b.store(copied, b.at(given.result, copies.element(), element));
   });
   b.make<gpu::ReturnOp>();
-  kernel.gridDivisor = kThreads * elements;
+  kernel.gridDivisor = cost::kElementThreads * elements;
   for (int64_t dim = 0, rank = tensorType(copies.result).getRank(); dim < rank; ++dim)
     kernel.gridSizes.push_back({copies.result, unsigned(dim)});
   return kernel;

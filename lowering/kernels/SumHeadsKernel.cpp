@@ -13,8 +13,6 @@
 using namespace mlir;
 using namespace ejk;
 
-static constexpr unsigned kThreads = cost::kElementThreads, kElementsOfLoad = 4;
-
 /// How many of the result's elements, of one head, a thread computes.
 static unsigned elementsOfThread(RankedTensorType type, unsigned dim) {
   bool isDivisible = dim + 1 < type.getRank() && !type.isDynamicDim(type.getRank() - 1) &&
@@ -47,7 +45,7 @@ Kernel ejk::emitSumHeadsKernel(SumHeadsOp op, gpu::GPUModuleOp module, StringRef
     if (d > dim)
       inner = b.mul(inner, size(d));
   }
-  Value thread = b.add(b.mul(b.wide(b.blockId()), kThreads), b.wide(b.threadId()));
+  Value thread = b.add(b.mul(b.wide(b.blockId()), cost::kElementThreads), b.wide(b.threadId()));
   Value element = b.mul(thread, elements);
   b.onlyIf(b.less(element, total), [&] {
     // Heads are few, and a division of 64 bits takes several of 32.
@@ -64,7 +62,7 @@ Kernel ejk::emitSumHeadsKernel(SumHeadsOp op, gpu::GPUModuleOp module, StringRef
     b.store(sum, b.at(function.getArgument(1), type.getElementType(), element));
   });
   b.make<gpu::ReturnOp>();
-  kernel.gridDivisor = kThreads * elements;
+  kernel.gridDivisor = cost::kElementThreads * elements;
   for (unsigned d = 0; d < rank; ++d)
     kernel.gridSizes.push_back({op.getResult(), d});
   return kernel;

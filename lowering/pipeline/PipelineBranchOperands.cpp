@@ -33,7 +33,7 @@ using namespace ejk;
 using namespace ejk::tile;
 
 /// One stage for the current item, and one for the next.
-static constexpr int64_t kStages = 2;
+static constexpr int64_t kBranchStages = 2;
 
 static bool isOnRing(Operation &op, Value ring) {
   return isa<AcquireOp, FillOp, TakeOp, ReleaseOp>(op) && op.getOperand(0) == ring;
@@ -83,7 +83,7 @@ private:
         take = op;
       }
     if (!take || take.getHeld() || take.getItem() != loop.getInductionVar() ||
-        take.getRing().getType().getStages() != kStages)
+        take.getRing().getType().getStages() != kBranchStages)
       return false;
     for (Operation *user : take.getRing().getUsers()) {
       if (user == take)
@@ -327,7 +327,7 @@ private:
     Value counter = loop.getInductionVar();
     auto releaseAndFill = [&] {
       ReleaseOp::create(b, loc, take.getRing(), counter);
-      fillItem(counter, kStages);
+      fillItem(counter, kBranchStages);
     };
     IRMapping known;
     if (isFastPath) {

@@ -30,7 +30,7 @@ using namespace ejk;
 using namespace ejk::tile;
 
 /// One stage for the current item, one for the next, and one that is being filled.
-static constexpr int64_t kStages = 3;
+static constexpr int64_t kMatmulStages = 3;
 
 namespace {
 /// Pipelines the matmuls of one loop.
@@ -43,7 +43,7 @@ public:
       return 0;
     for (auto op : loop.getBody()->getOps<TakeOp>())
       if (op.getItem() == loop.getInductionVar() && !op.getHeld() &&
-          op.getRing().getType().getStages() >= kStages)
+          op.getRing().getType().getStages() >= kMatmulStages)
         take = op;
     if (!take || !isFilledAhead())
       return 0;

@@ -12,8 +12,6 @@ struct Pair {
 };
 } // namespace
 
-static constexpr double kLog2E = 0x1.715476p+0, kLog2ELow = 0x1.4ae0cp-26;
-
 /// x · (c + cLow), to twice the precision of f32.
 static Pair times(FloatBuilder &m, Number x, double c, double cLow) {
   Number high = x * m.f(c);

@@ -7,9 +7,6 @@
 using namespace mlir;
 using namespace ejk;
 
-/// log2 e in two parts, each a number of f32.
-static constexpr double kLog2E = 0x1.715476p+0, kLog2ELow = 0x1.4ae0cp-26;
-
 /// NVVM's intrinsic `name`, which takes scalars, for each element.
 static Number callEach(FloatBuilder &m, StringRef name, ArrayRef<Number> operands) {
   OpBuilder &b = m.b;

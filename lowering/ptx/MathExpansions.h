@@ -11,6 +11,9 @@
 
 namespace ejk {
 
+/// log2 e in two parts, each a number of f32.
+constexpr double kLog2E = 0x1.715476p+0, kLog2ELow = 0x1.4ae0cp-26;
+
 /// sin, cos, tan, asin, acos, atan, atan2.
 void populateTrigonometricExpansions(mlir::RewritePatternSet &patterns);
 /// log, log2, log10, log1p, asinh, acosh, atanh.

@@ -49,7 +49,7 @@ static bool isOfRows(Operation *op, int64_t channels) {
     return getElementTypeOrSelf(rotate.getType()).isF32() && llvm::isPowerOf2_64(channels);
   if (isReduction(op))
     return getElementTypeOrSelf(op->getOperand(0).getType()).isF32();
-  if (isa<YieldOp, CancellingPairOp, StepIndexOp, HeadIndexOp, NumHeadsOp,
+  if (isa<ejk::YieldOp, CancellingPairOp, StepIndexOp, HeadIndexOp, NumHeadsOp,
           vector::BroadcastOp>(op))
     return true;
   bool isMath = isa_and_nonnull<arith::ArithDialect>(op->getDialect()) ||

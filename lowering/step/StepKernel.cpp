@@ -28,8 +28,6 @@
 using namespace mlir;
 using namespace ejk;
 
-static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
-
 //===----------------------------------------------------------------------===//
 // The signature
 //===----------------------------------------------------------------------===//

@@ -4,8 +4,6 @@
 using namespace mlir;
 using namespace ejk;
 
-static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
-
 /// The first element, in `pool`, of this head's state in slot `slot`.
 Value StepEmitter::slotOffset(Type stateType, Value pool, Value slot) {
   auto vector = dyn_cast<VectorType>(stateType);

@@ -7,8 +7,6 @@
 using namespace mlir;
 using namespace ejk;
 
-static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
-
 //===----------------------------------------------------------------------===//
 // States in and out
 //===----------------------------------------------------------------------===//

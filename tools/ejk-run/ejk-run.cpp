@@ -9,6 +9,7 @@
 #include "Differences.h"
 #include "GateTerms.h"
 #include "Inputs.h"
+#include "RunFunction.h"
 #include "dialect/ejk/Names.h"
 #include "dialect/reference/Interpreter.h"
 #include "harness/Choice.h"
@@ -410,7 +411,7 @@ static func::FuncOp derive(ModuleOp module, StringRef name) {
   return findDerivative(module, name);
 }
 
-int main(int argc, char **argv) {
+int ejkRun(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   initCommandLine("ejk-run", category);
   cl::ParseCommandLineOptions(
