@@ -120,6 +120,7 @@ void MemoryPlanner::visitFor(scf::ForOp op) {
   awaitAll();
   finishSums();
   SharedMemory::Pending before = memory.pending;
+  auto loadsBefore = loadsSinceBarrier;
   DoubleBuffers outside = std::move(buffers);
   for (Value arg : op.getRegionIterArgs())
     if (isTile(arg))
@@ -170,7 +171,9 @@ void MemoryPlanner::visitFor(scf::ForOp op) {
     memory.release(own);
     memory.release(next);
   }
+  // There may be no iteration.
   memory.pending.add(before);
+  loadsSinceBarrier.append(loadsBefore);
   b.setInsertionPointAfter(op);
   for (auto [result, arg, init] :
        llvm::zip(op.getResults(), op.getRegionIterArgs(), op.getInitArgs())) {

@@ -209,13 +209,16 @@ void MemoryPlanner::arriveAtEmpty(ReleaseOp op) {
     op->moveBefore(b.getInsertionBlock(), b.getInsertionPoint());
 }
 
-/// Whether the load of `tile` has certainly completed: a matmul of it has been waited for, or sums
-/// of it have been stored.
+/// Whether the load of `tile` has certainly completed: on the way to here, which another path of a
+/// branch is not, a matmul of it has been waited for, or sums of it have been stored.
 bool MemoryPlanner::hasArrived(Value tile) {
+  Block *here = b.getInsertionBlock();
   return llvm::any_of(tile.getUsers(), [&](Operation *user) {
     if (OpTrait::hasElementwiseMappableTraits(user))
       return hasArrived(user->getResult(0));
-    if (!isa<DotOp, tile::SumOp, PartialSumOp>(user))
+    bool isOnWay =
+        user->getBlock() == here || user->getBlock()->findAncestorOpInBlock(*here->getParentOp());
+    if (!isOnWay || !isa<DotOp, tile::SumOp, PartialSumOp>(user))
       return false;
     Value result = user->getResult(0);
     auto made = tiles.find(result);
