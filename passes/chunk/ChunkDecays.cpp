@@ -61,7 +61,7 @@ Value RunningGates::startOf(TileBuilder &e, Value around) const {
 Value RunningGates::restOf(TileBuilder &e, Value around) const {
   OpFoldResult last = e.b.getIndexAttr(direction.lastRow());
   Value sum = e.row(around, last);
-  return direction.decayFirst ? sum : e.add(sum, e.row(perStep(e), last));
+  return direction.decayFirst ? sum : e.add(e.row(perStep(e), last), sum);
 }
 
 SmallVector<Value> RunningGates::endsOf(TileBuilder &e, Value around) const {
@@ -71,8 +71,8 @@ SmallVector<Value> RunningGates::endsOf(TileBuilder &e, Value around) const {
   auto rowOf = [&](Value tile, int64_t row) { return e.row(tile, e.b.getIndexAttr(row)); };
   // Exclusive sums are those of the row before, inclusive. So both have the sums from the first row
   // to the one before the last, and these ends are computed from them.
-  Value first = e.sub(rowOf(sums, exclusive), rowOf(gate, 0));
-  Value end = e.add(rowOf(sums, exclusive ? last : last - 1), rowOf(gate, last));
+  Value first = e.sub(rowOf(gate, 0), rowOf(sums, exclusive));
+  Value end = e.add(rowOf(gate, last), rowOf(sums, exclusive ? last : last - 1));
   return {first, end};
 }
 

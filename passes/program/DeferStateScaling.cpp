@@ -71,7 +71,7 @@ public:
       return false;
     resultNumber = result.getResultNumber();
     check = branch.getGuard().getDefiningOp<RangeGuardOp>();
-    if (!check || check->getBlock() != loop.getBody() || !check->hasOneUse())
+    if (!check || check->getBlock() != loop.getBody() || !check->hasOneUse() || dependsOnPath())
       return false;
     std::optional<Scaling> last =
         scalingBy(branch.getFastYield().getOperand(resultNumber).getDefiningOp(), Value());
@@ -92,7 +92,25 @@ public:
     // The exponent must be available at the range guard.
     Operation *maker = start ? start->exponent.getDefiningOp() : nullptr;
     return start && (!maker || !loop.getBody()->findAncestorOpInBlock(*maker) ||
-                     (maker->getBlock() == loop.getBody() && maker->isBeforeInBlock(check)));
+                     (maker->getBlock() == loop.getBody() && isKnownAtGuard(maker)));
+  }
+
+  /// Whether `op` is before the range guard, or may be moved there.
+  bool isKnownAtGuard(Operation *op) {
+    auto isBefore = [&](Value operand) {
+      Operation *maker = operand.getDefiningOp();
+      return !maker || maker->getBlock() != loop.getBody() || maker->isBeforeInBlock(check);
+    };
+    return op->isBeforeInBlock(check) || (isPure(op) && llvm::all_of(op->getOperands(), isBefore));
+  }
+
+  /// Whether the other path is shorter chunks and states are read that another walk saves: that
+  /// walk's paths save different states, and it does not look at what is checked here.
+  bool dependsOnPath() {
+    auto has = [](auto &&root, auto kind) {
+      return root.walk([](decltype(kind)) { return WalkResult::interrupt(); }).wasInterrupted();
+    };
+    return has(branch.getExact(), GuardedOp()) && has(loop, LoadSlotOp());
   }
 
   void run() {
@@ -110,6 +128,9 @@ public:
                                           }));
     Value state = loop.getRegionIterArg(number), pending = loop.getRegionIterArgs().back();
 
+    if (Operation *maker = start->exponent.getDefiningOp();
+        maker && maker->getBlock() == check->getBlock() && check->isBeforeInBlock(maker))
+      maker->moveBefore(check);
     b.setInsertionPoint(check);
     Value both = arith::AddFOp::create(b, loc, pending, start->exponent);
     double bound = check.getBound().convertToDouble();
