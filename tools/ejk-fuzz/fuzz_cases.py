@@ -37,6 +37,8 @@ class Case(scan_steps.Steps):
         # Of its own, so that other draws stay those of cases without.
         self.may_share = np.random.default_rng([seed, index, 3]).random() < 0.4
         self.of_new_form = np.random.default_rng([seed, index, 5])
+        self.at_guard = np.random.default_rng([seed, index, 13])
+        self.is_at_guard = self.at_guard.random() < 0.15
         self.inputs, self.arguments = {}, []
         self.derivative, self.differences = [], False
         self.gradients = self.chance({"never": 0, "some": 0.5, "always": 1}[gradients])
@@ -271,6 +273,12 @@ class Case(scan_steps.Steps):
         """Log decays from 0 to -inf, in one of several moods; some as models train with them."""
         shape = self.shape(letters)
         decay = self.rng.exponential(1.0, shape)
+        if self.is_at_guard and len(shape) == 4:
+            # Gates per channel of which the largest add up to nearly 64 over half of a chunk of 64, 32 or 16 rows,
+            # which is what a chunk's range guard lets pass. Each head has other ones.
+            means = self.at_guard.uniform(1.3, 1.9, shape[2]) * 2.0 ** self.at_guard.integers(3)
+            drawn = means[:, None] * (1 + 0.3 * self.at_guard.standard_normal(shape))
+            return -np.maximum(drawn, 1e-3)
         mood = self.pick(["mild", "mild", "slow", "tiny", "strong", "steep", "huge", "mixed",
                           "mixed", "forget", "zero", "sigmoid", "sigmoid", "softplus", "saturated"])
         if mood == "sigmoid":  # a bounded gate, with a bias for each channel or head
