@@ -43,6 +43,11 @@ static_assert(kNormalNats - kGuardNats == 23);
 /// The bound for each of two axes whose scales multiply one another in the state.
 constexpr double kGuardNatsOfTwoAxes = kGuardNats / 2;
 
+/// How much lower the bound is for the sums of gates at a chunk's ends than for those of its rows.
+/// Two scans that must decide alike compute these ends to the same bits. A row at an end, which one
+/// of them has, is the same sum in another order, and may differ from it by rounding.
+constexpr double kGuardOfEnds = 1 + 0x1p-12;
+
 /// What is added to the exponents of later rows, and subtracted from those of earlier ones, within a
 /// block of 16 rows that are anchored before its first. Exponents of later rows are sums of gates, so
 /// that they are at most 0 where no gate is positive. The offset moves them into the guard's bounds:

@@ -59,7 +59,7 @@ static FailureOr<DeltaInputs> readInputs(DeltaRuleOp op, Operands operands) {
 ///   S = S' + k uᵀ,   o = scale · Sᵀq
 /// `round` rounds to f32, or is the identity.
 template <typename Round>
-static void walk(const DeltaInputs &in, double scale, bool reverse, Span span, int64_t output,
+static void scan(const DeltaInputs &in, double scale, bool reverse, Span span, int64_t output,
                  double *S, double *o, Round round, Progress &progress) {
   int64_t head = output / (in.H / in.Hv), keyHead = head / (in.Hv / in.Hk);
   std::vector<double> u(in.V), sums(in.V);
@@ -128,7 +128,7 @@ LogicalResult ejk::reference::interpretDeltaRule(DeltaRuleOp op, Operands operan
       S = copy.data();
     }
     auto run = [&](auto round) {
-      walk(in, scale, op.getReverse(), (*spans)[job / in.H], job % in.H, S, o.floats.data(), round,
+      scan(in, scale, op.getReverse(), (*spans)[job / in.H], job % in.H, S, o.floats.data(), round,
            progress);
     };
     if (native)

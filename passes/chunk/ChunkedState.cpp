@@ -153,7 +153,7 @@ Value ChunkedState::isInRange(TileBuilder &e) {
       // both the ends. The cumsum's own row at an end, which only one of them has, decides
       // nothing, since ends have a limit that is lower by more than its rounding.
       for (Value end : basis.gates->endsOf(e, basis.around))
-        exponents.push_back(e.scale(end, 1 + 0x1p-12));
+        exponents.push_back(e.scale(end, range::kGuardOfEnds));
       // What lies before and after all decays of a step are rows of these, too.
       for (size_t place : {size_t(0), chain.decays[dim + 1].size()})
         seen.insert(place);

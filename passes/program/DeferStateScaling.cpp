@@ -104,8 +104,8 @@ public:
     return op->isBeforeInBlock(check) || (isPure(op) && llvm::all_of(op->getOperands(), isBefore));
   }
 
-  /// Whether the other path is shorter chunks and states are read that another walk saves: that
-  /// walk's paths save different states, and it does not look at what is checked here.
+  /// Whether the other path is shorter chunks and states are read that another scan saves. Each
+  /// path of that scan saves other states, and its guard does not look at what is checked here.
   bool dependsOnPath() {
     auto has = [](auto &&root, auto kind) {
       return root.walk([](decltype(kind)) { return WalkResult::interrupt(); }).wasInterrupted();

@@ -4,6 +4,7 @@
 // where not, or in the interpreter.
 //
 //===----------------------------------------------------------------------===//
+#include "Bench.h"
 #include "Calls.h"
 #include "Check.h"
 #include "Differences.h"
@@ -303,38 +304,6 @@ static int runInterpreter(ModuleOp module, func::FuncOp function, GateTerms *ter
 
 static RunOptions runOptions() { return {inPlace, "", rowGap.getNumOccurrences() ? rowGap : -1l}; }
 
-/// Times `name` and shows that. With `primal`, its forward saves for it, what inputs behind
-/// the first `numGiven` are: the time that this takes more than the function itself is the
-/// derivative's, too.
-static int benchDevice(DeviceSession &session, const Program &program, const std::string &name,
-                       const std::string &primal, const std::string &forward,
-                       const std::vector<HostTensor> &inputs, size_t numGiven) {
-  BenchOptions options{runOptions()};
-  auto time = [&](const std::string &entry) {
-    return session.bench(program, entry, inputs, options);
-  };
-  Result<BenchResult> result = time(name);
-  if (!result)
-    return fail(result.error().message);
-  llvm::outs() << result->describe();
-  if (forward.empty())
-    return 0;
-  Result<BenchResult> without = time(primal), with = time(forward);
-  if (!without || !with)
-    return fail((without ? with : without).error().message);
-  int64_t saved = 0;
-  for (const HostTensor &input : ArrayRef(inputs).drop_front(numGiven))
-    saved += input.data.size();
-  double more = with->graphMicros - without->graphMicros, all = result->graphMicros + more;
-  double floor = double(result->bytes - saved) / result->copyBandwidth * 1e6;
-  llvm::outs() << llvm::format("saving: %s %.2f us, %s %.2f us, %.2f us more\n", primal.c_str(),
-                               without->graphMicros, forward.c_str(), with->graphMicros, more)
-               << llvm::format("both:   %.2f us, floor without what is saved %.2f us; %.2f x the "
-                               "floor\n",
-                               all, floor, all / floor);
-  return 0;
-}
-
 static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp function,
                      const std::string &primal, GateTerms *terms, std::vector<HostTensor> inputs) {
   // The package is for this device alone, and may use what no later one has.
@@ -397,8 +366,10 @@ static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp funct
     return fail(outputs.error().message);
   int status = finish(function, terms, inputs, *outputs);
   if (bench)
-    if (int failed = benchDevice(session, **program, name, primal, forward, inputs, numGiven))
-      return failed;
+    if (std::string error =
+            benchCalls(session, **program, {name, primal, forward}, inputs, numGiven, runOptions());
+        !error.empty())
+      return fail(error);
   return status;
 }
 
