@@ -123,7 +123,12 @@ static void completeForward(json::Array &entries, json::Object &forward, bool is
   auto isBySteps = [](const json::Value &variant) {
     return variant.getAsObject()->getString("schedule") == "step";
   };
-  if (llvm::none_of(*own->getArray("variants"), isBySteps))
+  // By steps f_fwd gives what f does not, where f_vjp takes what the steps read.
+  auto isNotInChunks = [&](const json::Value &variant) {
+    return isBySteps(variant) || !variant.getAsObject()->get("schedule");
+  };
+  if (llvm::none_of(*own->getArray("variants"), isBySteps) ||
+      llvm::any_of(*forward.getArray("variants"), isNotInChunks))
     return;
   int64_t sharedBytes = 0;
   for (const json::Value &variant : *forward.getArray("variants"))
