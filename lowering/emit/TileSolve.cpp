@@ -1,5 +1,6 @@
 //===- TileSolve.cpp - what solves take beside matmuls --------------------===//
 #include "lowering/emit/TileEmitter.h"
+#include "lowering/kernels/Tf32Product.h"
 #include "lowering/memory/Accesses.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -86,51 +87,6 @@ void TileEmitter::emitInvertDiagonal(InvertDiagonalOp op) {
   });
   tiles[op.getResult()] = to;
 }
-
-/// Two tf32 terms of an f32 number, which have 21 of its bits: as words, the first one first.
-static std::array<Value, 2> termsInTf32(KernelBuilder &b, Value number) {
-  auto cut = [&](Value x) {
-    return b.make<arith::AndIOp>(b.make<arith::BitcastOp>(b.getI32Type(), x), b.i32(~0x1fff));
-  };
-  Value first = cut(number);
-  Value rest =
-      b.make<arith::SubFOp>(number, b.make<arith::BitcastOp>(b.getF32Type(), first));
-  return {first, cut(rest)};
-}
-
-namespace {
-/// What `mma.m16n8k8` takes of one 8×8 block of each operand: lane l has the elements
-///
-///   left    (l / 4 + 8 h, l mod 4 + 4 p)    rows that a block of 8 does not have are 0
-///   right   (l mod 4 + 4 p, l / 4)
-///   sums    (l / 4 + 8 h, 2 (l mod 4) + p)
-struct Tf32Product {
-  using Left = std::array<std::array<std::array<Value, 2>, 2>, 2>; // by h, p, term
-  using Right = std::array<std::array<Value, 2>, 2>;               // by p, term
-  using Sums = std::array<Value, 4>;                               // by h, p
-
-  KernelBuilder &b;
-
-  /// sums += left · right, without the product of both second terms.
-  void add(Sums &sums, const Left &left, const Right &right) const {
-    Type f32 = b.getF32Type();
-    auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), {f32, f32, f32, f32});
-    const std::pair<unsigned, unsigned> terms[] = {{1, 0}, {0, 1}, {0, 0}};
-    for (auto [ofLeft, ofRight] : terms) {
-      Value lhs[] = {left[0][0][ofLeft], left[1][0][ofLeft], left[0][1][ofLeft],
-                     left[1][1][ofLeft]};
-      Value rhs[] = {right[0][ofRight], right[1][ofRight]};
-      Value result = b.make<NVVM::MmaOp>(
-          type, ValueRange(lhs), ValueRange(rhs), ValueRange(sums), ArrayRef<int64_t>{16, 8, 8},
-          std::nullopt, std::nullopt,
-          std::array<NVVM::MMATypes, 2>{NVVM::MMATypes::tf32, NVVM::MMATypes::tf32},
-          std::array<NVVM::MMALayout, 2>{NVVM::MMALayout::row, NVVM::MMALayout::col});
-      for (unsigned i = 0; i < 4; ++i)
-        sums[i] = b.make<LLVM::ExtractValueOp>(result, i);
-    }
-  }
-};
-} // namespace
 
 /// One warp merges a pair, by tensor cores: first Y = (I + B) C, then Y (I + A). What a product sums
 /// over may have any order, so lanes have the sums of the first product where the second one takes its
