@@ -197,7 +197,7 @@ std::optional<TakenItems> ejk::takenOf(MakeRingOp ring) {
   return taken;
 }
 
-bool ejk::usesTmaLoads(ProgramOp program) {
+bool ejk::usesTmaLoads(ProgramOp program, bool forPartitions) {
   SmallVector<MakeRingOp> rings;
   for (auto ring : program.getBlock().getOps<MakeRingOp>())
     if (!isOfComputedTiles(ring))
@@ -211,7 +211,9 @@ bool ejk::usesTmaLoads(ProgramOp program) {
       });
     });
   });
-  if (!program->hasAttr(kWarpgroupsAttr) || rings.empty() || hasProducer || !readsTiles(rings))
+  // Partitions take rows of one ring, which one of them fills.
+  bool isWorth = forPartitions || partitionsOf(program) || readsTiles(rings);
+  if (!program->hasAttr(kWarpgroupsAttr) || rings.empty() || hasProducer || !isWorth)
     return false;
   auto isFilledByTma = [&](FillOp fill, TakeOp take) {
     return llvm::all_of(llvm::seq<unsigned>(0, fill.getRows().size()), [&](unsigned i) {

@@ -40,10 +40,16 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
+/// Whether there is a branch that does more than store what it is given.
 static bool hasBranches(ProgramOp program) {
   return program
       ->walk([](Operation *op) {
-        return Branch::is(op) ? WalkResult::interrupt() : WalkResult::advance();
+        bool onlyStores = op->getNumResults() == 0 &&
+                          !op->walk([](Operation *inner) {
+                               return isa<DotOp, BarrierOp, LoadOp>(inner) ? WalkResult::interrupt()
+                                                                           : WalkResult::advance();
+                             }).wasInterrupted();
+        return Branch::is(op) && !onlyStores ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
 }
@@ -52,8 +58,8 @@ namespace {
 /// Joins the halves of one program.
 class Partitioner {
 public:
-  Partitioner(ProgramOp whole, const ProgramsByState &parts)
-      : whole(whole), front(parts.front), state(parts.state), parts(parts),
+  Partitioner(ProgramOp whole, const ProgramsByState &parts, cost::PartitionRegisters registers)
+      : whole(whole), front(parts.front), state(parts.state), parts(parts), registers(registers),
         b(whole.getContext()), loc(whole.getLoc()) {}
 
   /// Returns the program with partitions, or why there is none.
@@ -67,7 +73,7 @@ public:
     useResultsEarly(*stateLoop.getBody());
     multistageLoads(state, kRowStages);
     stateLoop = loopOverChunks(state);
-    if (!usesTmaLoads(state)) {
+    if (!usesTmaLoads(state, /*forPartitions=*/true)) {
       why = "its rows do not arrive by TMA";
       return failure();
     }
@@ -274,9 +280,6 @@ private:
     cloneBefore(front, inFront);
     auto partitions = WarpSpecializeOp::create(b, loc);
     b.createBlock(&partitions.getBody());
-    int64_t threads = (cost::kFrontWarps + cost::kManyWarps) * kWarpSize;
-    int64_t left = registersOf(threads) * threads - cost::kFrontRegisters * cost::kFrontWarps * kWarpSize;
-    int64_t ofState = std::min<int64_t>(left / (cost::kManyWarps * kWarpSize) / 8 * 8, kMostRegisters);
     b.setInsertionPointToEnd(&partitions.getBody().front());
     auto partition = [&](StringRef name, int64_t warps, int64_t registers) {
       auto made = PartitionOp::create(b, loc, b.getStringAttr(name), b.getI64IntegerAttr(warps),
@@ -284,8 +287,8 @@ private:
       made.getBody().emplaceBlock();
       return made;
     };
-    PartitionOp ofFront = partition("front", cost::kFrontWarps, cost::kFrontRegisters);
-    PartitionOp forState = partition("state", cost::kManyWarps, ofState);
+    PartitionOp ofFront = partition("front", cost::kFrontWarps, registers.front);
+    PartitionOp forState = partition("state", cost::kManyWarps, registers.state);
     b.setInsertionPointToEnd(&ofFront.getBody().front());
     cloneFront(inFront, inState);
     b.setInsertionPointToEnd(&forState.getBody().front());
@@ -378,6 +381,7 @@ private:
 
   ProgramOp whole, front, state;
   const ProgramsByState &parts;
+  cost::PartitionRegisters registers;
   OpBuilder b;
   Location loc;
   scf::ForOp frontLoop, stateLoop;
@@ -457,15 +461,16 @@ private:
         return failure();
       }
       FailureOr<ProgramOp> made = failure();
+      std::optional<cost::PartitionRegisters> registers;
       if (failed(layOut(parts->front, cost::kFrontWarps, /*isFront=*/true)) ||
           failed(layOut(parts->state, cost::kManyWarps, /*isFront=*/false)))
         why = "a side cannot be laid out";
       else if (ofFront = registersOfLiveTiles(parts->front),
                ofState = registersOfLiveTiles(parts->state);
-               !cost::fitsPartitions(ofFront, ofState))
+               !(registers = cost::partitionRegisters(ofFront, ofState)))
         why = "threads would lack registers";
       else
-        made = Partitioner(program, *parts).run(stages, why);
+        made = Partitioner(program, *parts, *registers).run(stages, why);
       parts->state.erase();
       parts->front.erase();
       if (failed(made))

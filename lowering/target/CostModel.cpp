@@ -42,8 +42,14 @@ unsigned cost::warpsFor(int64_t elements, bool hasWgmma, bool isBusy) {
   return elements > most ? kManyWarps : kFewWarps;
 }
 
-bool cost::fitsPartitions(int64_t ofFront, int64_t ofState) {
-  return ofFront <= 96 && ofState <= 176;
+std::optional<cost::PartitionRegisters> cost::partitionRegisters(int64_t ofFront, int64_t ofState) {
+  // Beside tiles, for addresses and counters.
+  constexpr int64_t frontOthers = 24, stateOthers = 16;
+  constexpr PartitionRegisters choices[] = {{120, 192}, {152, 176}};
+  for (PartitionRegisters choice : choices)
+    if (ofFront + frontOthers <= choice.front && ofState + stateOthers <= choice.state)
+      return choice;
+  return std::nullopt;
 }
 
 bool cost::partitionsPay(int64_t elements) { return elements > kElementsOfFourWarps; }

@@ -230,16 +230,20 @@ constexpr int64_t kTileRegistersOfDerivative = 320;
 /// and spill none; of packed sequences they spill 36 to 48 bytes, and derivatives, with 168 to 250, 12 to 412.
 bool fitFewWarps(int64_t ofTiles, bool isWide, bool hasOthers);
 
-/// The warps that compute what does not depend on the state, where they are warps of their own, and the
-/// registers of their threads; the state's threads have the rest, 192. H200, a delta rule with a gate per
-/// head, B=4,T=4096,H=64: 0.64, 0.61, 0.58 and 0.71 ms with 104, 112, 120 and 128, 0.68 ms without such
-/// warps.
-constexpr unsigned kFrontWarps = 4, kFrontRegisters = 120;
-/// Whether both sides have registers, if their tiles take so many of them at one time
-/// (registersOfLiveTiles). H200, that delta rule: 12 bytes are spilled with 90 and 176, and it takes 0.92 of
-/// the time; in the derivative's first pass 106 and 144 take 1.02 of the time of the derivative; where
-/// the forward saves states 504 bytes are spilled with 94 and 208, 1.16 of the time.
-bool fitsPartitions(int64_t ofFront, int64_t ofState);
+/// The warps that compute what does not depend on the state, where they are warps of their own.
+constexpr unsigned kFrontWarps = 4;
+/// The registers of a thread of each side.
+struct PartitionRegisters {
+  int64_t front, state;
+};
+/// The registers of both sides, if their tiles take so many of them at one time
+/// (registersOfLiveTiles); nothing if one would lack some. H200, a delta rule with a gate per head,
+/// B=4,T=4096,H=64, whose tiles take 90 and 176: 0.64, 0.61, 0.58 and 0.71 ms with 104, 112, 120
+/// and 128 for a thread of the front and the rest, 192 with 120, for one of the state's, which
+/// spills 12 bytes; 0.68 ms without such warps. In the derivative's first pass 106 and 144
+/// take 1.02 of the time of the derivative with 120 and 192; where the forward saves states 504
+/// bytes are spilled with 94 and 208, 1.16 of the time.
+std::optional<PartitionRegisters> partitionRegisters(int64_t ofFront, int64_t ofState);
 /// Whether they are faster than blocks of four warps, of which a multiprocessor runs two, for a program
 /// whose largest tile has so many elements. H200, a delta rule with states of 64x64, 4,4096,64: 0.582 ms,
 /// and 0.424 in two blocks; 1,8192,32, where there is no second block, 0.381 and 0.407.

@@ -20,9 +20,6 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Fewer matmuls than that are not worth a program of their own.
-static constexpr unsigned kFewestMatmuls = 2;
-
 scf::ForOp ejk::loopOverChunks(ProgramOp program) {
   auto loops = program.getBlock().getOps<scf::ForOp>();
   return !loops.empty() && llvm::hasSingleElement(loops) ? *loops.begin() : scf::ForOp();
@@ -60,18 +57,18 @@ static void combineScales(scf::ForOp loop) {
 namespace {
 class Divider {
 public:
-  Divider(ProgramOp program, scf::ForOp loop) : program(program), loop(loop), b(program) {}
+  Divider(ProgramOp program, scf::ForOp loop, unsigned fewestMatmuls)
+      : program(program), loop(loop), b(program), fewestMatmuls(fewestMatmuls) {}
 
   std::optional<ProgramsByState> run() {
-    StoreOp store = storeOfChunk();
-    if (!store || !carriesMatrix())
+    first = firstRowOfChunk();
+    if (!first || !carriesMatrix())
       return {};
     classify();
-    if (matmuls < kFewestMatmuls || handedOver.empty() ||
+    if (matmuls < fewestMatmuls || handedOver.empty() ||
         !llvm::all_of(handedOver, [&](Value tile) { return isOfChunk(tile); }))
       return {};
-    first = store.getFirst();
-    RankedTensorType like = cast<RankedTensorType>(program.getOutputs().front().getType());
+    auto like = cast<RankedTensorType>(program.getSequences().front().getType());
     for (Value tile : handedOver)
       tensors.push_back(rowsOf(cast<VectorType>(tile.getType()), like));
     ProgramsByState result;
@@ -89,12 +86,19 @@ private:
     });
   }
 
-  /// A store of an output that starts at the chunk's first row.
-  StoreOp storeOfChunk() {
+  /// The chunk's first row, from which a tile of all of its rows is stored or loaded; null if none
+  /// is.
+  Value firstRowOfChunk() {
+    auto isWhole = [&](Value tile) {
+      return cast<VectorType>(tile.getType()).getDimSize(0) == int64_t(program.getChunk());
+    };
     for (auto store : loop.getBody()->getOps<StoreOp>())
-      if (llvm::is_contained(program.getOutputArgs(), store.getRows()) &&
-          cast<VectorType>(store.getTile().getType()).getDimSize(0) == int64_t(program.getChunk()))
-        return store;
+      if (llvm::is_contained(program.getOutputArgs(), store.getRows()) && isWhole(store.getTile()))
+        return store.getFirst();
+    for (auto load : loop.getBody()->getOps<LoadOp>())
+      if (llvm::is_contained(program.getSequenceArgs(), load.getRows()) &&
+          isWhole(load.getResult()))
+        return load.getFirst();
     return {};
   }
 
@@ -285,19 +289,19 @@ private:
   /// Tiles of rows alone that the state's side takes.
   llvm::SetVector<Value> handedOver;
   SmallVector<Type> tensors;
-  unsigned matmuls = 0;
+  unsigned matmuls = 0, fewestMatmuls;
   Value first;
 };
 } // namespace
 
-std::optional<ProgramsByState> ejk::splitByState(ProgramOp program) {
+std::optional<ProgramsByState> ejk::splitByState(ProgramOp program, unsigned fewestMatmuls) {
   scf::ForOp loop = loopOverChunks(program);
-  if (!loop || program.getOutputs().empty() || !program.getBlock().getOps<MakeRingOp>().empty())
+  if (!loop || !program.getBlock().getOps<MakeRingOp>().empty())
     return {};
   OpBuilder b(program);
   auto copy = cast<ProgramOp>(b.clone(*program));
   combineScales(loopOverChunks(copy));
-  std::optional<ProgramsByState> parts = Divider(copy, loopOverChunks(copy)).run();
+  std::optional<ProgramsByState> parts = Divider(copy, loopOverChunks(copy), fewestMatmuls).run();
   copy.erase();
   return parts;
 }

@@ -20,10 +20,10 @@ struct ProgramsByState {
 /// The loop over chunks of `program` if it has one loop alone, otherwise null.
 mlir::scf::ForOp loopOverChunks(tile::ProgramOp program);
 
-/// Creates both programs before `program`, which stays. In them, vectors that scale a matrix one after the
-/// other are multiplied with each other first. Nothing where a chunk has less than two matmuls of its
-/// rows alone, or none that its state waits for.
-std::optional<ProgramsByState> splitByState(tile::ProgramOp program);
+/// Creates both programs before `program`, which stays. In them, vectors that scale a matrix one
+/// after the other are multiplied with each other first. Nothing where a chunk has fewer matmuls of
+/// its rows alone than that, or none that its state waits for.
+std::optional<ProgramsByState> splitByState(tile::ProgramOp program, unsigned fewestMatmuls = 1);
 
 } // namespace ejk
 
