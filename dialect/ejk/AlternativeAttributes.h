@@ -26,6 +26,9 @@ constexpr llvm::StringLiteral kTwoTermsAttr = "ejk.two_terms";
 /// On a scan that goes step by step: a thread has more elements of the state, for launches of many heads
 /// (--ejk-enlarge-step-tiles).
 constexpr llvm::StringLiteral kLargeTilesAttr = "ejk.large_tiles";
+/// On a scan of a forward function that saves: how many of its last outputs are reads that the
+/// derivative takes.
+constexpr llvm::StringLiteral kGivenReadsAttr = "ejk.given_reads";
 } // namespace ejk
 
 #endif // EJK_DIALECT_EJK_ALTERNATIVEATTRIBUTES_H

@@ -235,6 +235,7 @@ static constexpr DialectAttribute ejkAttributes[] = {
     {kWhenAttr, Kind::condition, true, false, false},
     {kTwoTermsAttr, Kind::unit, true, false, false},
     {kLargeTilesAttr, Kind::unit, true, false, false},
+    {kGivenReadsAttr, Kind::integer, true, false, false},
     {kNumInputsAttr, Kind::integer, true, false, false},
     {kDecayClassAttr, Kind::string, true, false, false},
 };

@@ -175,6 +175,7 @@ bool SaveStates::giveReads(func::FuncOp function, ArrayRef<func::FuncOp> derivat
     ScanOp made = rebuilt(copy, walks.front().getOutputs().getTypes(), /*every=*/0, {});
     mapping.map(own.getOperation(), made.getOperation());
     made.getYield().getOutputsMutable().append(copies);
+    made->setAttr(kGivenReadsAttr, OpBuilder(made).getI64IntegerAttr(copies.size()));
     for (auto [i, read] : llvm::enumerate(*reads)) {
       Value given = made.getOutputs()[own.getOutputs().size() + i];
       if (isFirst)

@@ -82,9 +82,12 @@ struct StateChain {
     /// The whole vector, and whether anything but the outer product uses it.
     mlir::Value vector;
     bool isUsed;
-    /// Whether the vector is nothing but a number times another op's read. Chunks then solve for
-    /// the read.
+    /// Whether the vector is nothing but a number times another op's read, or a number times that
+    /// and what it is shifted by (CorrectionParts), which is not null then. Chunks solve for the
+    /// read, or for the sum.
     bool isMultiple;
+    mlir::Value shift = {};
+    bool isScaled() const { return isMultiple || shift; }
   };
   /// In the order of their outer products. All vectors are along one dimension.
   llvm::SmallVector<Correction> corrections;
@@ -183,6 +186,8 @@ private:
   bool findZeroPastEnd(mlir::Value value) const;
   mlir::LogicalResult findCorrections();
   /// Of a chain whose links are known.
+  /// Whether the step gives what is read to a derivative, and else takes it only into one sum.
+  bool isGivenBesideSum(ReadOp read);
   mlir::LogicalResult addCorrections(StateChain &chain);
   mlir::LogicalResult findStates();
   mlir::LogicalResult followChain(unsigned number, mlir::BlockArgument arg);

@@ -5,6 +5,7 @@
 // into slices. Each refusal is a remark with a remedy.
 //
 //===----------------------------------------------------------------------===//
+#include "dialect/ejk/AlternativeAttributes.h"
 #include "dialect/ejk/Names.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -40,6 +41,24 @@ bool ChunkPlan::isPosition(Value value) {
   Operation *op = value.getDefiningOp();
   return isa_and_nonnull<arith::SIToFPOp, arith::UIToFPOp>(op) && value.getType().isF32() &&
          isStepIndex(op->getOperand(0));
+}
+
+bool ChunkPlan::isGivenBesideSum(ReadOp read) {
+  auto given = scan->getAttrOfType<IntegerAttr>(kGivenReadsAttr);
+  if (!given)
+    return false;
+  YieldOp yield = scan.getYield();
+  int64_t end = yield.getStates().size() + yield.getOutputs().size();
+  unsigned numGiven = 0, numSums = 0;
+  for (OpOperand &use : read->getUses()) {
+    int64_t number = use.getOperandNumber();
+    bool isGiven = use.getOwner() == yield && number < end && number >= end - given.getInt();
+    bool isInSum = isa<arith::AddFOp, arith::SubFOp>(use.getOwner());
+    if (!isGiven && !isInSum)
+      return false;
+    ++(isGiven ? numGiven : numSums);
+  }
+  return numGiven > 0 && numSums == 1;
 }
 
 LogicalResult ChunkPlan::checkElementwise() {

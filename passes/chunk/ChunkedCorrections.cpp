@@ -15,21 +15,27 @@ void ChunkedState::solveCorrections(TileBuilder &e, Value basisState) {
   unsigned ofReading = isReverse() ? 1 : 0, ofAdding = 1 - ofReading;
   SmallVector<Value> rhs;
   Systems matrices;
-  for (auto [correction, factors] : llvm::zip(chain.corrections, factorTiles)) {
-    // With u = c y, the read y is solved for, and what steps see of u is seen of y, times c.
-    Value sum = correction.isMultiple ? Value() : addTile(e, correction.add, correction.dim);
+  auto shiftOf = [&](const StateChain::Correction &correction, Value shift) {
+    return inBasis(e, shift, correction.add, correction.dim);
+  };
+  for (auto [correction, factors, shift] : llvm::zip(chain.corrections, factorTiles, shiftTiles)) {
+    // With u = c (y + w'), y + w' is solved for, and what steps see of u is seen of that, times c.
+    Value sum = shift                   ? shiftOf(correction, shift)
+                : correction.isMultiple ? Value()
+                                        : addTile(e, correction.add, correction.dim);
     SmallVector<Value> &row = matrices.emplace_back(chain.corrections.size());
     for (auto [term, factor] : llvm::zip(correction.terms, factors)) {
       Value seen = readOnFastPath(e, term.read, basisState, /*uncorrected=*/true);
-      sum = sum ? e.add(sum, times(e, seen, factor, 0)) : seen;
+      Value scaled = correction.isScaled() ? seen : times(e, seen, factor, 0);
+      sum = sum ? e.add(sum, scaled) : scaled;
       for (auto [other, otherFactors, matrix] : llvm::zip(chain.corrections, factorTiles, row)) {
         // As the reads that are stored take them: later scans compute u from those, and no read corrects
         // there what differs.
         Value products =
             seenProducts(e, term.read, vectorFor(e, term.read), other.add, cancels(other.add));
-        if (other.isMultiple)
+        if (other.isScaled())
           products = times(e, products, otherFactors.front(), ofAdding);
-        if (!correction.isMultiple)
+        if (!correction.isScaled())
           products = times(e, products, factor, ofReading);
         matrix = matrix ? e.add(matrix, products) : products;
       }
@@ -37,9 +43,14 @@ void ChunkedState::solveCorrections(TileBuilder &e, Value basisState) {
     rhs.push_back(sum);
   }
   SmallVector<Value> solutions = eliminate(e, std::move(matrices), std::move(rhs));
-  for (auto [correction, factors, solution] : llvm::zip(chain.corrections, factorTiles, solutions)) {
-    solvedReads.push_back(correction.isMultiple ? solution : Value());
-    corrected.push_back(correction.isMultiple ? times(e, solution, factors.front(), 0) : solution);
+  for (auto [correction, factors, shift, solution] :
+       llvm::zip(chain.corrections, factorTiles, shiftTiles, solutions)) {
+    bool isScaled = correction.isScaled();
+    scaledSolutions.push_back(isScaled ? Scaled{solution, factors.front()} : Scaled());
+    corrected.push_back(isScaled ? times(e, solution, factors.front(), 0) : solution);
+    solvedReads.push_back(shift      ? e.sub(solution, shiftOf(correction, shift))
+                          : isScaled ? solution
+                                     : Value());
   }
 }
 

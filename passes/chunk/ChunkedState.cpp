@@ -31,6 +31,8 @@ void ChunkedState::collectTiles() {
     for (int dim : {0, 1})
       addTiles[dim].push_back(tiles.masked(add.vectors[dim], isSliced(dim)));
   for (const StateChain::Correction &correction : chain.corrections) {
+    shiftTiles.push_back(correction.shift ? tiles.masked(correction.shift, isSliced(correction.dim))
+                                          : Value());
     SmallVector<Value> &factors = factorTiles.emplace_back();
     for (const StateChain::Correction::Term &term : correction.terms)
       factors.push_back(tiles.masked(term.factor, false));
@@ -187,11 +189,14 @@ Value ChunkedState::times(TileBuilder &e, Value tile, Value vector, unsigned dim
   return e.mul(tile, e.broadcast(vector, dim, e.shapeOf(tile)));
 }
 
+Value ChunkedState::inBasis(TileBuilder &e, Value tile, unsigned add, unsigned dim) {
+  return isGated(dim) ? e.mul(tile, e.exp(addExponent(e, dim, chain.adds[add]))) : tile;
+}
+
 Value ChunkedState::addTile(TileBuilder &e, unsigned add, unsigned dim) {
   if (Value solution = correctedOf(add, dim))
     return solution;
-  Value tile = addTiles[dim][add];
-  return isGated(dim) ? e.mul(tile, e.exp(addExponent(e, dim, chain.adds[add]))) : tile;
+  return inBasis(e, addTiles[dim][add], add, dim);
 }
 
 Value ChunkedState::readVector(TileBuilder &e, unsigned r, bool inBasis) {
@@ -277,9 +282,16 @@ Value ChunkedState::readOnFastPath(TileBuilder &e, unsigned r, Value basisState,
     // What a gate's gradient sums is rounded as the other scan rounds it: in it, what this one adds
     // is read with, and what this one reads with is added.
     bool ofAdd = cancels(add), ofRead = pairsCorrect(read);
-    Value products = seenProducts(e, r, x, add, ofAdd, ofRead);
+    Value products = seenProducts(e, r, x, add, ofAdd, ofRead), added;
+    // The products need no state, so that they are scaled apart from what waits for it.
+    if (auto [solution, factor] = scaledOf(add, other); solution) {
+      products = times(e, products, factor, isReverse() ? 0 : 1);
+      added = solution;
+    } else {
+      added = addTile(e, add, other);
+    }
     sum = dotTerms(e, termsOf(e, products, plan.operandType, ofAdd || ofRead), isReverse(),
-                   termsOf(e, addTile(e, add, other), plan.operandType, ofAdd), false, sum);
+                   termsOf(e, added, plan.operandType, ofAdd), false, sum);
   }
   return sum;
 }
@@ -359,9 +371,15 @@ SmallVector<Value, 2> ChunkedState::addend(TileBuilder &e, unsigned add, unsigne
     tile = e.mul(tile, stateScale(e, dim, chain.adds[add].decays[dim + 1], /*ofRead=*/false));
   else if (isGated(dim) && !isInState(dim))
     tile = times(e, tile, e.exp(bases[dim].gates->restOf(e, bases[dim].around)), 1);
-  if (head && dim == decayedDim())
-    tile = e.mul(tile, e.broadcast(head->toEnd(e, chain.adds[add].decays[0], lessLast), 0,
-                                   e.shapeOf(tile)));
+  if (head && dim == decayedDim()) {
+    Value toEnd = head->toEnd(e, chain.adds[add].decays[0], lessLast);
+    // One number for each step, where the solution is no more than scaled.
+    if (auto [solution, factor] = scaledOf(add, dim); solution && tile == correctedOf(add, dim)) {
+      tile = solution;
+      toEnd = e.mul(toEnd, factor);
+    }
+    tile = e.mul(tile, e.broadcast(toEnd, 0, e.shapeOf(tile)));
+  }
   return termsOf(e, tile, type, cancels(add));
 }
 

@@ -202,6 +202,16 @@ private:
     bool isKnown = correction && correction->dim == dim && !corrected.empty();
     return isKnown ? corrected[correction - chain.corrections.begin()] : mlir::Value();
   }
+  /// A solution times a number for each step, where that is what a correction adds; both null
+  /// otherwise.
+  struct Scaled {
+    mlir::Value solution, factor;
+  };
+  Scaled scaledOf(unsigned add, unsigned dim) const {
+    const StateChain::Correction *correction = chain.correctionOf(add);
+    bool isKnown = correction && correction->dim == dim && !scaledSolutions.empty();
+    return isKnown ? scaledSolutions[correction - chain.corrections.begin()] : Scaled();
+  }
   using Systems = llvm::SmallVector<llvm::SmallVector<mlir::Value>>;
   /// The solutions x of the corrections' systems, x_a = rhs_a + Σ_b matrices_ab x_b. Matrices are stored
   /// with a row for the later step.
@@ -299,7 +309,9 @@ private:
                               llvm::ArrayRef<mlir::Value> rhs, bool rhsTransposed, mlir::Value acc,
                               llvm::ArrayRef<int64_t> over = {},
                               llvm::ArrayRef<int64_t> rows = {});
-  /// The same in the basis and not rounded.
+  /// `tile`, which is along `dim` at the place of outer product `add`, in the basis.
+  mlir::Value inBasis(TileBuilder &e, mlir::Value tile, unsigned add, unsigned dim);
+  /// A vector of an outer product in the basis, not rounded.
   mlir::Value addTile(TileBuilder &e, unsigned add, unsigned dim);
   /// `tile` times `vector`, broadcast along `dim`.
   mlir::Value times(TileBuilder &e, mlir::Value tile, mlir::Value vector, unsigned dim);
@@ -350,9 +362,10 @@ private:
   mlir::Value hasFewRows;
   mlir::Value lastRow; // of the scan in the chunk, where it is asked for
   /// For each decay by axis, each outer product by dimension, and each read.
-  llvm::SmallVector<mlir::Value> gateTiles[3], addTiles[2], readTiles;
+  llvm::SmallVector<mlir::Value> gateTiles[3], addTiles[2], readTiles, shiftTiles;
   /// For each correction, and each of its terms: its number at each step.
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> factorTiles;
+  llvm::SmallVector<Scaled> scaledSolutions;
   /// On the fast path, for each correction: the vectors that it adds, and the read of which these are
   /// a multiple, if they are. Empty before they are known.
   llvm::SmallVector<mlir::Value> corrected, solvedReads;

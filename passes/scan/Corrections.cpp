@@ -2,6 +2,7 @@
 #include "passes/scan/Corrections.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/scan/ScanProperties.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -39,7 +40,7 @@ public:
   /// Null, after `why` was set, where `value` is no sum of reads.
   std::optional<CorrectionParts> split(Value value) {
     if (!depends(value))
-      return CorrectionParts{value, {}};
+      return CorrectionParts{value, {}, {}};
     // A sum may take one value twice, and so on.
     if (auto known = splits.find(value); known != splits.end())
       return known->second;
@@ -148,7 +149,21 @@ private:
             place->second ? place->second : one(b.getF32Type()),
             factor ? factor : one(b.getF32Type()));
     }
+    lhs->shift = shiftOf(*lhs);
     return lhs;
+  }
+
+  /// That of a sum whose read is not scaled. It stays where the sum is.
+  Value shiftOf(const CorrectionParts &parts) {
+    if (parts.factors.size() != 1 || !parts.rest)
+      return {};
+    Value factor = parts.factors.front().second;
+    if (!factor)
+      return parts.rest;
+    auto negated = factor.getDefiningOp<arith::NegFOp>();
+    return negated && matchPattern(negated.getOperand(), m_OneFloat())
+               ? make<arith::NegFOp>(parts.rest)
+               : Value();
   }
 
   /// `value` by `other`, a vector of one number in all channels.

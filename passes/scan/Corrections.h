@@ -25,6 +25,8 @@ struct CorrectionParts {
   /// w and c, values of the step.
   mlir::Value rest;
   llvm::MapVector<mlir::Operation *, mlir::Value> factors; // by ReadOp
+  /// The w' of u = c (r + w'), where there is one read and the step says so; else null.
+  mlir::Value shift;
 };
 
 /// The corrections of a step. What w and c are computed with stands in the step until this is
