@@ -3,8 +3,8 @@
 // A block goes through the segments of one sequence and head, with a few columns of the state,
 // which it keeps in shared memory: it reads one buffer and writes the other. A warp multiplies 16
 // rows of the transition at a time, on tensor cores. The rows of a transition do not depend on the
-// state, so each is loaded for the next segment where it has been multiplied in this one, while
-// registers last. A segment that keeps nothing of its start has no product.
+// state, so those of the next segment are loaded while this one's are multiplied, where registers
+// last. A segment whose start is zero, or that keeps nothing of it, has no product.
 //
 // A lane has the elements (g, 16 s + 4 t + i) of 16 rows and keys, with g = lane / 4, t = lane mod
 // 4 and i < 4: so it loads 16 bytes. A product sums over keys in any order, so i = 2 e + p stands
@@ -69,8 +69,7 @@ private:
   /// The first segment of sequence `n`, and the one after its last.
   std::pair<Value, Value> segmentsOf(Value n);
 
-  /// A lane's elements of a tile of the state: of its rows g + 8 h, column 8 j + 2 t + p at 4 j + 2
-  /// h + p.
+  /// A lane's elements of a tile of the state: of its row g + 8 h, column 2 t + p at 2 h + p.
   using Fragment = SmallVector<Value>;
   static constexpr unsigned kFragment = 4;
   /// Calls `visit` with each pair of a lane's columns of a tile: its row, its first column in the
@@ -386,9 +385,8 @@ Kernel CombineEmitter::emit() {
     Value segment = op.getReverse() ? b.sub(b.sub(b.add(first, end), 1), j) : j;
     return b.add(b.mul(segment, heads), head);
   };
-  // Whether a segment's end is more than its total: its start is no zero, and it keeps something of
-  // that. Of the last segment nothing is needed but its start where nobody takes the final state.
-  // Null where all are.
+  // Whether the end of segment `j` is needed and more than its total. The first one's start is zero without an
+  // initial state, and nobody may take the last one's end. Null where all ends are.
   bool hasEnd = !op.getFinalState().use_empty();
   auto needsProduct = [&](Value j, Value place) {
     auto differs = [&](Value x, Value y) {

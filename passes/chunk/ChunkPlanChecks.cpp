@@ -48,11 +48,12 @@ bool ChunkPlan::isGivenBesideSum(ReadOp read) {
   if (!given)
     return false;
   YieldOp yield = scan.getYield();
-  int64_t end = yield.getStates().size() + yield.getOutputs().size();
+  int64_t numStates = yield.getStates().size(), end = numStates + yield.getOutputs().size();
+  int64_t first = end - std::clamp<int64_t>(given.getInt(), 0, end - numStates);
   unsigned numGiven = 0, numSums = 0;
   for (OpOperand &use : read->getUses()) {
     int64_t number = use.getOperandNumber();
-    bool isGiven = use.getOwner() == yield && number < end && number >= end - given.getInt();
+    bool isGiven = use.getOwner() == yield && number >= first && number < end;
     bool isInSum = isa<arith::AddFOp, arith::SubFOp>(use.getOwner());
     if (!isGiven && !isInSum)
       return false;

@@ -1,11 +1,13 @@
 // On the exact path a row that lies in shared memory is put into a matrix of registers: other warps wrote the row, so
 // that a barrier stands between. The emulator notices a read of what is not yet written.
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --vjp --save-states --schedule=chunk --arch=sm_90a --device=cuda --random B=1,T=14,H=1 --check 2>/dev/null | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=chunk --arch=sm_90a --device=cuda --random B=1,T=14,H=1 --check 2>/dev/null | FileCheck %s --check-prefix=FORWARD
+// FORWARD: check o: pass
 // CHECK: check dk: pass
 // CHECK: check dv: pass
 
 // RUN: ejk-compile %s --vjp --save-states --schedule=chunk --arch=sm_90a --emit=plan -o - 2>/dev/null | FileCheck %s --check-prefix=PLAN
-// PLAN-LABEL: func.func @wide_fwd
+// PLAN-LABEL: func.func @wide(
 // PLAN:         exact
 // PLAN:         %[[ROW:.*]] = tile.convert %{{.*}} to <shared at {{[0-9]+}}> : vector<512xf32>
 // PLAN-NEXT:    tile.barrier

@@ -10,7 +10,7 @@
 
 // So they are in a function that gives r as well: inverses take the place of their matrices, so that
 // there is room.
-// RUN: ejk-compile %s --vjp --schedule=chunk --arch=sm_90a --emit=plan -o - 2>/dev/null | FileCheck %s --check-prefix=VJP
+// RUN: ejk-compile %s --vjp --schedule=chunk --arch=sm_90a --partition-warps=false --emit=plan -o - 2>/dev/null | FileCheck %s --check-prefix=VJP
 // VJP-LABEL: func.func @delta_fwd(
 // VJP: scf.for {{.*}} iter_args(%{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %[[QK:[a-z0-9]+]] = %{{[0-9]+}}, {{.*}}) ->
 // VJP: %[[P:[0-9]+]] = arith.mulf %[[QK]],

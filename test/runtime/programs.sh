@@ -21,6 +21,7 @@ expect 0 "$bin/ejk-launch" --help; says 'Exit status'
 expect 2 "$bin/ejk-launch"; says 'no package'
 expect 2 "$bin/ejk-launch" copy.ejk; says '--inputs or --random'
 expect 2 "$bin/ejk-launch" copy.ejk --frobnicate; says "unknown option '--frobnicate'"
+expect 2 "$bin/ejk-launch" copy.ejk --device=cpu --prefer-ptx --info; says '--prefer-ptx is of a GPU'
 expect 0 "$bin/ejk-launch" packed.ejk --info; says 'may replace h0'; says 'N + 1'
 expect 0 "$bin/ejk-launch" tensor-maps.ejk --info
 says 'arguments (map of x as f32 \[R, 32\] by \[32\] in boxes of \[8, 32\], y, R)'

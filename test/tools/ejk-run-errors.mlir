@@ -21,7 +21,15 @@
 // RUN: not ejk-run %s --entry=identity --inputs=x=%t.npy --device=interpreter --outputs=%t.npy 2>&1 | FileCheck %s --check-prefix=REPLACED
 // RUN: not ejk-run %s --entry=identity --random d0=3,d1=4 --device=interpreter --outputs=%s 2>&1 | FileCheck %s --check-prefix=REPLACED
 // RUN: not ejk-run %s --entry=identity --random d0=3,d1=4 --device=interpreter --outputs=/dev/full 2>&1 | FileCheck %s --check-prefix=FULL
+// RUN: not ejk-run %s --entry=identity --random d0=3,d1=4 --device=cpu --arch=sm_90a 2>&1 | FileCheck %s --check-prefix=OFGPU
+// RUN: not ejk-run %s --entry=identity --random d0=3,d1=4 --device=interpreter --cubin=never 2>&1 | FileCheck %s --check-prefix=OFGPU
+// RUN: not ejk-run %s --entry=identity --random d0=3,d1=4 --device=interpreter --schedule=chunk 2>&1 | FileCheck %s --check-prefix=OFKERNELS
+// RUN: not ejk-run %s --entry=identity --random d0=3,d1=4 --device=interpreter --fuse=false 2>&1 | FileCheck %s --check-prefix=OFKERNELS
+// RUN: not ejk-run %s --entry=identity --random d0=3,d1=4 --device=cpu --precision=f64 2>&1 | FileCheck %s --check-prefix=OFINTERPRETER
 
+// OFGPU: ejk-run: --arch and --cubin are of a GPU's kernels: give --device cuda
+// OFKERNELS: ejk-run: --schedule and what else says how kernels compute are of kernels: give --device cuda or cpu
+// OFINTERPRETER: ejk-run: --precision is of the interpreter: give --device interpreter
 // NOFILE: ejk-run: cannot open input file
 // ENTRIES: ejk-run: the file has several functions; choose with --entry: gla, identity,
 // NOENTRY: ejk-run: the file has no function 'third'

@@ -95,6 +95,17 @@ public:
   bool saveStates() const {
     return saveStatesFlag && (saveStatesFlag.getNumOccurrences() || get() != Schedule::step);
   }
+  /// Whether any of them was given, other than steps one by one, which is how the interpreter goes,
+  /// too.
+  bool given() const {
+    int count = (schedule.getNumOccurrences() && schedule != Schedule::step) +
+                twoTermStatesFlag.getNumOccurrences() + twoTermsFlag.getNumOccurrences() +
+                f32MatmulsFlag.getNumOccurrences();
+    for (const auto *flag : {&fuseWalks, &saveStatesFlag, &warpSpecializeFlag, &partitionWarpsFlag,
+                             &roundComputedFlag, &roundExponentialsFlag})
+      count += flag->getNumOccurrences();
+    return count;
+  }
   bool wasToldToSave() const { return saveStatesFlag && saveStatesFlag.getNumOccurrences(); }
   bool warpSpecialize() const { return warpSpecializeFlag; }
   bool partitionWarps() const { return partitionWarpsFlag; }

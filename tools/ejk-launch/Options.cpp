@@ -167,6 +167,8 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
               options.bench || options.inPlace || (options.random && !options.info);
   if (!options.code.empty() && runs)
     return usage("--code runs nothing; leave out what says how to run");
+  if (options.preferPtx && options.deviceKind == LaunchOptions::Device::cpu)
+    return usage("--prefer-ptx is of a GPU");
   if (!options.info && (!options.arch.empty() || options.multiprocessors))
     return usage("--arch and --multiprocessors are for --info; a launch takes the device's");
   return options;
