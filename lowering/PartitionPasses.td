@@ -65,8 +65,8 @@ def PartitionWarps : Pass<"ejk-partition-warps"> {
     for both partitions.
 
     Requires: a program before its layouts; an `arch` with `wgmma` and `setmaxnreg`. The program stays
-    as it is where its loop has branches that do more than store, where its rows do not arrive by TMA, or where the two do not fit
-    a block's registers and shared memory; `--ejk-print-cost-model` says which.
+    as it is where its loop has branches that do more than store, where its rows do not arrive by TMA, or
+    where the two do not fit a block's registers and shared memory; `--ejk-print-cost-model` says which.
 
     Before: a program without layouts.
 

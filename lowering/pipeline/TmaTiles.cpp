@@ -211,7 +211,7 @@ bool ejk::usesTmaLoads(ProgramOp program, bool forPartitions) {
       });
     });
   });
-  // Partitions take rows of one ring, which one of them fills.
+  // A partition fills rings for the other one, too, whose threads do not wait for its copies.
   bool isWorth = forPartitions || partitionsOf(program) || readsTiles(rings);
   if (!program->hasAttr(kWarpgroupsAttr) || rings.empty() || hasProducer || !isWorth)
     return false;

@@ -49,7 +49,8 @@ std::optional<TakenItems> takenOf(tile::MakeRingOp ring);
 
 /// Whether TMA loads (emit/TileTma.cpp) fill the rings of the laid-out `program`. They do for all
 /// matrices or for none: waiting for TMA loads and for copies by threads costs more than either
-/// alone. One warp copies vectors beside TMA loads.
+/// alone. One warp copies vectors beside TMA loads. Where threads read few tiles they copy faster
+/// themselves, but not in partitions, which `forPartitions` says that the program becomes.
 bool usesTmaLoads(tile::ProgramOp program, bool forPartitions = false);
 
 /// The loop that carries the tile and the row index of `store`, if any, and the number of the row

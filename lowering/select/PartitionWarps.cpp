@@ -40,18 +40,20 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Whether there is a branch that does more than store what it is given.
-static bool hasBranches(ProgramOp program) {
-  return program
-      ->walk([](Operation *op) {
-        bool onlyStores = op->getNumResults() == 0 &&
-                          !op->walk([](Operation *inner) {
-                               return isa<DotOp, BarrierOp, LoadOp>(inner) ? WalkResult::interrupt()
-                                                                           : WalkResult::advance();
-                             }).wasInterrupted();
-        return Branch::is(op) && !onlyStores ? WalkResult::interrupt() : WalkResult::advance();
+static bool contains(Operation *op, llvm::function_ref<bool(Operation *)> isSought) {
+  return op
+      ->walk([&](Operation *inner) {
+        return isSought(inner) ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
+}
+
+/// Whether there is a branch that does more than store what it is given.
+static bool hasBranches(ProgramOp program) {
+  return contains(program, [](Operation *op) {
+    return Branch::is(op) &&
+           (op->getNumResults() > 0 || contains(op, llvm::IsaPred<DotOp, BarrierOp, LoadOp>));
+  });
 }
 
 namespace {
@@ -427,9 +429,7 @@ struct PartitionWarpsPass : ejk::impl::PartitionWarpsBase<PartitionWarpsPass> {
 
 private:
   static bool invertsSystem(ProgramOp program) {
-    return program
-        ->walk([](InvertDiagonalOp) { return WalkResult::interrupt(); })
-        .wasInterrupted();
+    return contains(program, llvm::IsaPred<InvertDiagonalOp>);
   }
 
   /// The front keeps its order otherwise: it has time, and few registers.

@@ -240,9 +240,10 @@ struct PartitionRegisters {
 /// (registersOfLiveTiles); nothing if one would lack some. H200, a delta rule with a gate per head,
 /// B=4,T=4096,H=64, whose tiles take 90 and 176: 0.64, 0.61, 0.58 and 0.71 ms with 104, 112, 120
 /// and 128 for a thread of the front and the rest, 192 with 120, for one of the state's, which
-/// spills 12 bytes; 0.68 ms without such warps. In the derivative's first pass 106 and 144
-/// take 1.02 of the time of the derivative with 120 and 192; where the forward saves states 504
-/// bytes are spilled with 94 and 208, 1.16 of the time.
+/// spills 12 bytes; 0.68 ms without such warps. The derivative's first pass, whose tiles take 106
+/// and 144, at 1,8192,16->32 heads: 114 us with 152 and 176, 131 without such warps. The forward
+/// that saves states has 94 and 208: with 120 and 192 it spills 504 bytes and takes 1.16 of the
+/// time.
 std::optional<PartitionRegisters> partitionRegisters(int64_t ofFront, int64_t ofState);
 /// Whether they are faster than blocks of four warps, of which a multiprocessor runs two, for a program
 /// whose largest tile has so many elements. H200, a delta rule with states of 64x64, 4,4096,64: 0.582 ms,

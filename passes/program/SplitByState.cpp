@@ -57,15 +57,14 @@ static void combineScales(scf::ForOp loop) {
 namespace {
 class Divider {
 public:
-  Divider(ProgramOp program, scf::ForOp loop, unsigned fewestMatmuls)
-      : program(program), loop(loop), b(program), fewestMatmuls(fewestMatmuls) {}
+  Divider(ProgramOp program, scf::ForOp loop) : program(program), loop(loop), b(program) {}
 
   std::optional<ProgramsByState> run() {
     first = firstRowOfChunk();
     if (!first || !carriesMatrix())
       return {};
     classify();
-    if (matmuls < fewestMatmuls || handedOver.empty() ||
+    if (!hasMatmul || handedOver.empty() ||
         !llvm::all_of(handedOver, [&](Value tile) { return isOfChunk(tile); }))
       return {};
     auto like = cast<RankedTensorType>(program.getSequences().front().getType());
@@ -129,7 +128,7 @@ private:
         onState.insert(&op);
       } else if (isWorth || isa<DotOp, SolveOp, InvertDiagonalOp, MergeInversesOp>(op)) {
         worth.insert(&op);
-        matmuls += isa<DotOp>(op);
+        hasMatmul |= isa<DotOp>(op);
       }
     }
     // What the state's side computes again is on it, too.
@@ -289,19 +288,19 @@ private:
   /// Tiles of rows alone that the state's side takes.
   llvm::SetVector<Value> handedOver;
   SmallVector<Type> tensors;
-  unsigned matmuls = 0, fewestMatmuls;
+  bool hasMatmul = false;
   Value first;
 };
 } // namespace
 
-std::optional<ProgramsByState> ejk::splitByState(ProgramOp program, unsigned fewestMatmuls) {
+std::optional<ProgramsByState> ejk::splitByState(ProgramOp program) {
   scf::ForOp loop = loopOverChunks(program);
   if (!loop || !program.getBlock().getOps<MakeRingOp>().empty())
     return {};
   OpBuilder b(program);
   auto copy = cast<ProgramOp>(b.clone(*program));
   combineScales(loopOverChunks(copy));
-  std::optional<ProgramsByState> parts = Divider(copy, loopOverChunks(copy), fewestMatmuls).run();
+  std::optional<ProgramsByState> parts = Divider(copy, loopOverChunks(copy)).run();
   copy.erase();
   return parts;
 }

@@ -21,9 +21,9 @@ struct ProgramsByState {
 mlir::scf::ForOp loopOverChunks(tile::ProgramOp program);
 
 /// Creates both programs before `program`, which stays. In them, vectors that scale a matrix one
-/// after the other are multiplied with each other first. Nothing where a chunk has fewer matmuls of
-/// its rows alone than that, or none that its state waits for.
-std::optional<ProgramsByState> splitByState(tile::ProgramOp program, unsigned fewestMatmuls = 1);
+/// after the other are multiplied with each other first. Nothing where a chunk has no matmul of
+/// its rows alone, or none that its state waits for.
+std::optional<ProgramsByState> splitByState(tile::ProgramOp program);
 
 } // namespace ejk
 

@@ -379,7 +379,7 @@ static std::string optionOfOther() {
   bool isCpu = device == DeviceKind::cpu, interprets = device == DeviceKind::interpreter;
   if ((isCpu || interprets) && (arch.getNumOccurrences() || cubin.getNumOccurrences()))
     return "--arch and --cubin are of a GPU's kernels: give --device cuda";
-  if (interprets && schedule.given())
+  if (interprets && schedule.given() && !explainChoice) // that is of an H200's kernels then
     return "--schedule and what else says how kernels compute are of kernels: give --device cuda or cpu";
   if ((isCpu || device == DeviceKind::cuda) && precision.getNumOccurrences())
     return "--precision is of the interpreter: give --device interpreter";
