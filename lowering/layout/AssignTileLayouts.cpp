@@ -16,11 +16,12 @@
 #include "lowering/layout/VectorLayouts.h"
 #include "lowering/target/CostModel.h"
 #include "lowering/target/Target.h"
-#include "passes/program/RegisterPressure.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "passes/program/RegisterPressure.h"
+#include "passes/scan/ScanProperties.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -361,12 +362,20 @@ private:
     return success();
   }
 
-  /// Whether f32 rows are loaded to registers. Rows with a single use need not pass through shared
-  /// memory, which is scarce with `wgmma`. Four lanes read 32 adjacent bytes.
+  /// Whether f32 rows are loaded to registers. Rows with a single use, and what f_fwd gives, need not
+  /// pass through shared memory, which is scarce with `wgmma`. Four lanes read 32 adjacent bytes.
   bool goesToRegisters(LoadOp load) {
     auto type = cast<VectorType>(load.getType());
-    return warpgroups && type.getRank() == 2 && type.getElementType().isF32() &&
-           load->hasOneUse() && !isa<vector::ExtractOp>(*load->user_begin());
+    if (!warpgroups || type.getRank() != 2 || !type.getElementType().isF32())
+      return false;
+    if (load->hasOneUse())
+      return !isa<vector::ExtractOp>(*load->user_begin());
+    auto isTaken = [&](Operation *user) {
+      return user->getBlock() == load->getBlock() && OpTrait::hasElementwiseMappableTraits(user);
+    };
+    size_t place = llvm::find(program.getSequenceArgs(), load.getRows()).getIndex();
+    return place < program.getSequences().size() && isSavedRead(program.getSequences()[place]) &&
+           llvm::all_of(load->getUsers(), isTaken);
   }
 
   /// Whether 16-bit rows are stored through a swizzled tile, from which whole cache lines are

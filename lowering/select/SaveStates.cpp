@@ -107,6 +107,45 @@ std::optional<SmallVector<Value>> SaveStates::findReads(ScanOp derived, ScanOp o
   return reads;
 }
 
+/// What steps of f_vjp make of output `number` of `walks`, which is `read` of the step of `own`: a
+/// sum that the step of `own` has, too, and none of them takes the read otherwise. Null if there is
+/// none.
+static Operation *sumOfRead(ScanOp own, Value read, ArrayRef<ScanOp> walks, unsigned number) {
+  if (!llvm::hasSingleElement(read.getUsers()) ||
+      !isa<arith::AddFOp, arith::SubFOp>(*read.user_begin()))
+    return nullptr;
+  Operation *sum = *read.user_begin();
+  for (ScanOp walk : walks) {
+    Value tensor = walk.getOutputs()[number];
+    auto isGiven = [&](Value there, Value here) { return there == tensor && here == read; };
+    for (OpOperand &use : tensor.getUses()) {
+      auto scan = dyn_cast<ScanOp>(use.getOwner());
+      if (!scan || use.getOperandNumber() >= scan.getSequences().size())
+        return nullptr;
+      for (Operation *user : scan.getStep().getArgument(use.getOperandNumber()).getUsers())
+        if (user->getNumResults() != 1 ||
+            !areSame(scan, user->getResult(0), own, sum->getResult(0), isSameTensor, {}, isGiven))
+          return nullptr;
+    }
+  }
+  return sum;
+}
+
+/// `argument` takes the place of `tensor`, or of the sums that steps make of it.
+static void replaceGiven(Value tensor, Value argument, bool isSum) {
+  for (OpOperand &use : llvm::make_early_inc_range(tensor.getUses())) {
+    if (isSum) {
+      BlockArgument arg =
+          cast<ScanOp>(use.getOwner()).getStep().getArgument(use.getOperandNumber());
+      for (Operation *user : llvm::make_early_inc_range(arg.getUsers())) {
+        user->getResult(0).replaceAllUsesWith(arg);
+        user->erase();
+      }
+    }
+    use.set(argument);
+  }
+}
+
 /// `given`, a tensor of f_fwd, becomes its result and an argument of each f_vjp.
 void SaveStates::addRead(Value given) {
   func::FuncOp fwd = fwds.front();
@@ -168,6 +207,13 @@ bool SaveStates::giveReads(func::FuncOp function, ArrayRef<func::FuncOp> derivat
     if (!reads)
       continue;
     func::FuncOp fwd = forward();
+    SmallVector<bool> areSums;
+    for (auto [i, read] : llvm::enumerate(*reads)) {
+      Operation *sum = sumOfRead(own, read, walks, i);
+      areSums.push_back(sum);
+      if (sum)
+        read = sum->getResult(0);
+    }
     SmallVector<Value> copies;
     for (Value read : *reads)
       copies.push_back(mapping.lookup(read));
@@ -186,7 +232,7 @@ bool SaveStates::giveReads(func::FuncOp function, ArrayRef<func::FuncOp> derivat
       for (ScanOp walk : walks) {
         Value argument = walk->getParentOfType<func::FuncOp>().getArgument(place);
         givenReads[argument] = read;
-        walk.getOutputs()[i].replaceAllUsesWith(argument);
+        replaceGiven(walk.getOutputs()[i], argument, areSums[i]);
       }
     }
     for (ScanOp walk : walks)

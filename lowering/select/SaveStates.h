@@ -16,11 +16,12 @@ namespace ejk {
 /// that a scan of f goes through, f_fwd's copy of that scan saves them, and f_vjp takes them.
 ///
 /// A scan of f_vjp may also walk f's steps for what they read, as that of a delta rule does. f_fwd
-/// gives that, too, and f_vjp has no such scan.
+/// gives that, too, and f_vjp has no such scan. Where f_vjp takes what is read only into a sum that
+/// f makes of it, as v - r, f_fwd gives the sum.
 ///
-/// Alternatives of f over segments have their own alternative of f_fwd. It gives the same reads, and
-/// saves the same states in the same slots, since these are numbered by sequence: each f_vjp may read
-/// what any f_fwd saves.
+/// Alternatives of f over segments have their own alternative of f_fwd. It gives the same reads,
+/// and saves the same states in the same slots, since these are numbered by sequence: each f_vjp
+/// may read what any f_fwd saves.
 class SaveStates {
 public:
   /// One for each f and f_vjp of `module` with such a scan, each with a new f_fwd in it. A

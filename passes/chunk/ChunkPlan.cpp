@@ -86,11 +86,9 @@ LogicalResult ChunkPlan::addCorrections(StateChain &chain) {
           unsigned(number), dim, {}, vector, llvm::any_of(vector.getUsers(), isOther),
           parts->factors.size() == 1 && !vector.getDefiningOp<ReadOp>() &&
               matchPattern(parts->rest, m_AnyZeroFloat())};
-      // The read is then the solution less the shift, and costs nothing. It is as exact as these,
-      // which is what a derivative makes of it, but not what a caller may ask for. Otherwise a
-      // matrix that is scaled by rows takes fewer registers.
-      if (parts->shift && isGivenBesideSum(cast<ReadOp>(parts->factors.front().first)))
-        correction.shift = parts->shift;
+      if (parts->shift)
+        solveForGivenSum(chain, correction, parts->shift,
+                         cast<ReadOp>(parts->factors.front().first));
       for (const auto &part : parts->factors) {
         Operation *op = part.first;
         auto read = llvm::find_if(chain.reads, [&](auto &read) { return read.op == op; });

@@ -36,8 +36,12 @@ struct StateChain {
   struct Read {
     ReadOp op;
     /// The op whose tile is computed: the read, or its only user if that multiplies the read by a
-    /// constant, which is then in `scale`.
+    /// constant, which is then in `scale`, or adds the shift of the correction that `shiftedBy`
+    /// numbers.
     mlir::Operation *whole;
+    std::optional<unsigned> shiftedBy = {};
+    /// Whether `whole` is the sum with the shift times -1.
+    bool isNegated = false;
     unsigned along; // the dimension of the state that it sums over
     /// The vector that the state is read with, without constant and scalar multipliers. Those
     /// multiply the result of the read instead.
@@ -185,9 +189,16 @@ public:
 private:
   bool findZeroPastEnd(mlir::Value value) const;
   mlir::LogicalResult findCorrections();
+  /// The sum that a step makes of what is read, where it gives a derivative one of the two, and
+  /// takes the read into nothing else; else null.
+  mlir::Operation *sumOfGiven(ReadOp read);
+  /// Lets chunks solve for the sum, read + `shift`, where a derivative takes that or the read. The
+  /// one that is not solved for costs no product. It is as exact as these two, which is what a
+  /// derivative makes of it, but not what a caller may ask for. Else a matrix that is scaled by
+  /// rows takes fewer registers than rows of the sum.
+  void solveForGivenSum(StateChain &chain, StateChain::Correction &correction, mlir::Value shift,
+                        ReadOp op);
   /// Of a chain whose links are known.
-  /// Whether the step gives what is read to a derivative, and else takes it only into one sum.
-  bool isGivenBesideSum(ReadOp read);
   mlir::LogicalResult addCorrections(StateChain &chain);
   mlir::LogicalResult findStates();
   mlir::LogicalResult followChain(unsigned number, mlir::BlockArgument arg);

@@ -43,23 +43,46 @@ bool ChunkPlan::isPosition(Value value) {
          isStepIndex(op->getOperand(0));
 }
 
-bool ChunkPlan::isGivenBesideSum(ReadOp read) {
+Operation *ChunkPlan::sumOfGiven(ReadOp read) {
   auto given = scan->getAttrOfType<IntegerAttr>(kGivenReadsAttr);
   if (!given)
-    return false;
+    return nullptr;
   YieldOp yield = scan.getYield();
   int64_t numStates = yield.getStates().size(), end = numStates + yield.getOutputs().size();
   int64_t first = end - std::clamp<int64_t>(given.getInt(), 0, end - numStates);
-  unsigned numGiven = 0, numSums = 0;
-  for (OpOperand &use : read->getUses()) {
+  auto isGiven = [&](OpOperand &use) {
     int64_t number = use.getOperandNumber();
-    bool isGiven = use.getOwner() == yield && number >= first && number < end;
-    bool isInSum = isa<arith::AddFOp, arith::SubFOp>(use.getOwner());
-    if (!isGiven && !isInSum)
-      return false;
-    ++(isGiven ? numGiven : numSums);
+    return use.getOwner() == yield && number >= first && number < end;
+  };
+  Operation *sum = nullptr;
+  for (OpOperand &use : read->getUses()) {
+    if (isGiven(use))
+      continue;
+    if (sum || !isa<arith::AddFOp, arith::SubFOp>(use.getOwner()))
+      return nullptr;
+    sum = use.getOwner();
   }
-  return numGiven > 0 && numSums == 1;
+  return sum && (llvm::any_of(read->getUses(), isGiven) || llvm::any_of(sum->getUses(), isGiven))
+             ? sum
+             : nullptr;
+}
+
+void ChunkPlan::solveForGivenSum(StateChain &chain, StateChain::Correction &correction, Value shift,
+                                 ReadOp op) {
+  Operation *sum = sumOfGiven(op);
+  if (!sum)
+    return;
+  correction.shift = shift;
+  // A sum that is all that the step adds is a tile already; and the shift may be of a longer one.
+  auto negated = shift.getDefiningOp<arith::NegFOp>();
+  Value other = sum->getOperand(sum->getOperand(0) == op.getResult());
+  if (!op->hasOneUse() || sum->getResult(0) == correction.vector ||
+      (negated ? negated.getOperand() : shift) != other)
+    return;
+  auto read = llvm::find_if(chain.reads, [&](auto &read) { return read.op == op; });
+  read->whole = sum;
+  read->shiftedBy = chain.corrections.size();
+  read->isNegated = isa<arith::SubFOp>(sum) && sum->getOperand(1) == op.getResult();
 }
 
 LogicalResult ChunkPlan::checkElementwise() {

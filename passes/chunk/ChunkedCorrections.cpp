@@ -48,9 +48,10 @@ void ChunkedState::solveCorrections(TileBuilder &e, Value basisState) {
     bool isScaled = correction.isScaled();
     scaledSolutions.push_back(isScaled ? Scaled{solution, factors.front()} : Scaled());
     corrected.push_back(isScaled ? times(e, solution, factors.front(), 0) : solution);
-    solvedReads.push_back(shift      ? e.sub(solution, shiftOf(correction, shift))
-                          : isScaled ? solution
-                                     : Value());
+    bool isWhole = isScaled && (!shift || chain.reads[correction.terms.front().read].shiftedBy);
+    solvedReads.push_back(isWhole ? solution
+                          : shift ? e.sub(solution, shiftOf(correction, shift))
+                                  : Value());
   }
 }
 

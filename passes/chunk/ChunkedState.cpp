@@ -70,7 +70,8 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
     if (Value tile = next.consume_front()) {
       if (scaleInDecays(read) == 1)
         tile = body.scale(tile, {read.scale, chain.scale});
-      tiles.setRead(read.whole, tiles.scaled(tile, read.multipliers));
+      tile = tiles.scaled(tile, read.multipliers);
+      tiles.setRead(read.whole, read.isNegated ? body.neg(tile) : tile);
     }
   for (const StateChain::Correction &correction : chain.corrections)
     if (isGiven(correction))

@@ -83,7 +83,10 @@ ChunkedState::Computed ChunkedState::oneStep(TileBuilder &e, Value row, ValueRan
       unsigned along = read.along;
       Value x = e.broadcast(e.row(readTiles[r], row), along, shape);
       reads[r] = e.sum(e.mul(state, x), along);
-      computed[r + 1] = e.withRow(computed[r + 1], reads[r], row);
+      Value whole = reads[r];
+      if (read.shiftedBy)
+        whole = e.add(whole, e.row(shiftTiles[*read.shiftedBy], row));
+      computed[r + 1] = e.withRow(computed[r + 1], whole, row);
     }
   };
   readHere();

@@ -90,13 +90,6 @@ static FailureOr<SmallVector<Value, 6>> inputsOf(Value value) {
   return failure();
 }
 
-/// Whether f_fwd computed the rows, by matmuls.
-static bool isSavedRead(Value rows) {
-  auto arg = dyn_cast<BlockArgument>(rows);
-  auto function = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
-  return function && arg.getOwner() == &function.front() && function.getArgAttr(arg.getArgNumber(), kSavedReadAttr);
-}
-
 /// Whether a block program whose matmuls have 16-bit operands computed `rows`.
 static bool isOfRoundingProgram(Value rows) {
   if (auto choose = rows.getDefiningOp<tile::ChooseOp>())

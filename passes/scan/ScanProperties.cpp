@@ -1,6 +1,7 @@
 //===- ScanProperties.cpp - properties of a scan's step --------------------===//
 #include "passes/scan/ScanProperties.h"
 #include "dialect/ejk/AlternativeAttributes.h"
+#include "dialect/ejk/Attributes.h"
 #include "dialect/ejk/Searches.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "passes/FloatBounds.h"
@@ -30,6 +31,13 @@ bool ejk::isConstantInTime(ScanOp scan, Value value) {
     Operation *op = part.getDefiningOp();
     return isa<StepIndexOp>(op) || op->getNumRegions() ? Met::wanted : Met::more;
   });
+}
+
+bool ejk::isSavedRead(Value rows) {
+  auto arg = dyn_cast<BlockArgument>(rows);
+  auto function = arg ? dyn_cast<FunctionOpInterface>(arg.getOwner()->getParentOp()) : nullptr;
+  return function && arg.getOwner() == &function.getFunctionBody().front() &&
+         function.getArgAttr(arg.getArgNumber(), kSavedReadAttr);
 }
 
 bool ejk::isInTwoTerms(Operation *op) {

@@ -45,6 +45,9 @@ bool isReductionAlongReads(ScanOp scan, mlir::Operation *reduction);
 /// Whether `value` depends on a state or a reduction, which no single thread has.
 bool dependsOnThreads(ScanOp scan, mlir::Value value);
 
+/// Whether f_fwd gives `rows`, which it computed by matmuls: a tensor of f_vjp.
+bool isSavedRead(mlir::Value rows);
+
 /// Whether `op`, a function or a program, or the function that it is in has operands in two terms
 /// (`ejk.two_terms`).
 bool isInTwoTerms(mlir::Operation *op);
