@@ -164,18 +164,18 @@ def _kept(place):
 
 
 def _evict(place, name):
-    """Removes what was not used for longest, but not `name`, until a fifth of the room is free."""
+    """Removes what was not used for longest, but not `name`, until a fifth of the room is free. What another process
+    writes now stays."""
     files, most = _kept(place), limit()
+    writing = [f for f in files if os.path.basename(f[2]).startswith(_TEMPORARY)]
     # What a process left behind that ended while it wrote.
-    left = [f for f in files
-            if os.path.basename(f[2]).startswith(_TEMPORARY) and time.time() - f[0] > _HOUR]
+    left = [f for f in writing if time.time() - f[0] > _HOUR]
     for _, _, path in left:
         _remove(path)
-    files = [f for f in files if f not in left]
-    total = sum(size for _, size, _ in files)
+    total = sum(size for _, size, _ in files) - sum(size for _, size, _ in left)
     if total <= most:
         return
-    for _, size, path in sorted(files):
+    for _, size, path in sorted(f for f in files if f not in writing):
         if total <= most * 4 // 5:
             break
         if os.path.basename(path) != name:
