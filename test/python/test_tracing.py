@@ -2,9 +2,6 @@
 become constants, and errors, which name the user's line."""
 import builtins
 import copy
-import decimal
-import enum
-import fractions
 import functools
 import math
 import operator
@@ -348,9 +345,6 @@ class KindsOfStates(unittest.TestCase):
                     ejk.recurrence(step, states=2)(q, k, v, initial_state=given)
 
 
-IN_MODULE = -0.25
-
-
 class ChangingNumbers(unittest.TestCase):
     def test_one_warning_with_the_remedy(self):
         @ejk.recurrence
@@ -369,64 +363,6 @@ class ChangingNumbers(unittest.TestCase):
             warnings.simplefilter("error")
             for i in range(8):
                 cooled(q, k, v, np.array(1.0 - i / 64, np.float32), 3)
-
-    def test_numbers_around_a_step(self):
-        global IN_MODULE
-        around, unset = -0.5, None
-
-        @ejk.recurrence
-        def f(S, q, k, v):
-            S = S.decay(around + IN_MODULE).add(k, v)
-            return S, S.read(q * (1.0 if unset is None else unset))
-        q, k, v, _ = rows()
-
-        def exact():
-            S, o = 0.0, []
-            for row in zip(*(np.moveaxis(x.astype("f8"), 1, 0) for x in (q, k, v))):
-                S = np.exp(around + IN_MODULE) * S + row[1][..., None] * row[2][..., None, :]
-                o.append(np.einsum("bhk,bhkv->bhv", row[0] * (unset or 1.0), S))
-            return np.stack(o, 1)
-        for around, IN_MODULE, unset in ((-0.5, -0.25, None), (-1.0, -0.25, None), (-0.5, -0.25, None),
-                                         (-0.5, 0.0, 2.0), (-0.5, -0.5, 2.0), (np.log(0.5), -0.5, None),
-                                         (np.log(0.1), -0.5, None), (np.log(0.1), np.float32(-0.25), np.int64(3))):
-            for _ in range(2):
-                np.testing.assert_allclose(f(q, k, v)[0], exact(), rtol=1e-4, atol=1e-5)
-            self.assertIn(f"{around + IN_MODULE:.17e}", f.mlir(q, k, v))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            for i in range(8):
-                around = -i / 8
-                f(q, k, v)
-        (warning,) = caught
-        self.assertRegex(str(warning.message), "'f' is compiled for each value of 'around'.*argument, a tensor")
-        self.assertTrue(warning.filename.endswith("test_tracing.py"))
-
-    def test_values_around_a_step(self):
-        around, seen = None, []
-
-        @ejk.recurrence
-        def f(S, q, k, v):
-            seen.append(around)
-            return (S := S.add(k, v)), S.read(q)
-        Kind = enum.Enum("Kind", "ADDED READ")
-        values = [None, -1.0, None, np.float32(0.5), np.float64(0.5), 0.5, np.float64(np.nan), np.longdouble(0.5),
-                  np.int64(1), 1, True, np.bool_(True), np.bool_(False), 0.0, -0.0, 1j, "keys", "values", b"keys", (),
-                  (1, 2), (1, 2.0), (1, (np.float32(2), "a")), (1, (np.float32(3), "a")), fractions.Fraction(1, 3),
-                  decimal.Decimal("0.1"), Kind.ADDED, Kind.READ, max, len, np.array(0.5), np.array(0.5), [1], [1]]
-        values += [torch.tensor(0.5), torch.tensor(0.5)] if torch else []
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # there are more than four numbers
-            for around in values:
-                f(*rows()[:3])
-                self.assertIs(seen[-1], around)
-        # What is equal and does not change is the same, though it is another object.
-        for make in (lambda: np.log(0.5), lambda: float("nan"), lambda: "".join(["a", "b"]), lambda: tuple([1, 1.5])):
-            around = make()
-            f(*rows()[:3])
-            count, around = len(seen), make()
-            self.assertIsNot(seen[-1], around)
-            f(*rows()[:3])
-            self.assertEqual(len(seen), count)
 
     def warned(self, call, count=8):
         with warnings.catch_warnings(record=True) as caught:
@@ -457,18 +393,6 @@ class ChangingNumbers(unittest.TestCase):
             ejk.ops.linear_attn(x, x, x, scale=x.shape[-1] ** -0.5)
             ejk.ops.retention(x, x, x)
         self.assertEqual(self.warned(of_width, 6), [])
-
-    def test_a_bool_around_a_step(self):
-        inclusive = True
-
-        @ejk.recurrence
-        def f(S, q, k, v):
-            before, S = S.read(q), S.add(k, v)
-            return S, S.read(q) if inclusive else before
-        x = np.ones((1, 1, 1, 2), np.float32)
-        self.assertEqual(f(x, x, x)[0].tolist(), [[[[2, 2]]]])
-        inclusive = False
-        self.assertEqual(f(x, x, x)[0].tolist(), [[[[0, 0]]]])
 
 
 class Warnings(unittest.TestCase):
