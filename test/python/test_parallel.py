@@ -19,6 +19,7 @@ import ejk
 import ejk.parallel
 import ejk.parallel._torch_job as jobs
 import ejk.parallel.torch as parallel
+from ejk.parallel._segments import Segment
 
 # Outputs and gradients in float32, of the norm; sums over time are in another order.
 LIMIT = float(os.environ.get("EJK_TEST_LIMIT", 1e-6))  # NCCL: kernels of GPUs multiply in 16 bits
@@ -266,6 +267,47 @@ class Split(unittest.TestCase):
             for n in tensors:
                 self.assertLessEqual(error(found[n].grad, wanted[n].grad), LIMIT, (name, n))
 
+    def test_sequences_without_rows(self):
+        """Their final state is the initial one, and so is its gradient: at the start, at the end and at a cut."""
+        for cu in ([0, 0, 17, 40], [0, 17, 17, 40], [0, 17, 40, 40], [0, 0, 40, 40], [0, 0, 0, 17, 17, 17, 40, 40, 40],
+                   [0, 0, 17, 17, 30, 30, 30]):  # the last rows of the last one are in no sequence
+            for name in FUNCTIONS:
+                tensors, _ = case(name, True)
+                tensors["initial_state"] = torch.randn(len(cu) - 1, 2, 8, 4)
+                calls = [functools.partial(ejk.split, getattr(ejk.ops, name), parts=parts)
+                         for parts in (1, 2, 5, [17, 23], [16, 24], [18, 22])]
+                results = []
+                for call in (getattr(ejk.ops, name), *calls):
+                    own = {n: t.clone().requires_grad_() for n, t in tensors.items()}
+                    o, state = call(**own, cu_seqlens=torch.tensor(cu))
+                    losses(o, state).backward()
+                    results.append({"o": o.detach(), "state": state.detach(), **{n: t.grad for n, t in own.items()}})
+                empty = [n for n, (a, b) in enumerate(zip(cu, cu[1:])) if a == b]
+                for call, found in zip(calls, results[1:]):
+                    with self.subTest(name, cu=cu, **call.keywords):
+                        for n, wanted in results[0].items():
+                            self.assertLessEqual(error(found[n], wanted), 4 * LIMIT, n)
+                        self.assertTrue(torch.equal(found["state"][empty], tensors["initial_state"][empty]))
+                        self.assertTrue(torch.equal(found["initial_state"][empty], results[0]["initial_state"][empty]))
+
+    def test_each_sequence_begins_and_ends_in_one_segment(self):
+        random = numpy.random.default_rng(0)
+        for _ in range(500):
+            total = int(random.integers(1, 12))
+            offsets = [0, *sorted(random.integers(0, total + 1, size=random.integers(0, 8)).tolist()), total]
+            cuts = sorted({0, total, *random.integers(0, total + 1, size=random.integers(0, 5)).tolist()})
+            segments = [Segment(i, len(cuts) - 1, start, end, total, offsets)
+                        for i, (start, end) in enumerate(zip(cuts, cuts[1:]))]
+            for n, (first, end) in enumerate(zip(offsets, offsets[1:])):
+                with self.subTest(offsets=offsets, cuts=cuts, sequence=n):
+                    (begin,), (last,) = ([s for s in segments if where(s)[n]]
+                                         for where in (lambda s: s.begins, lambda s: s.ends))
+                    self.assertLessEqual(begin.index, last.index)
+                    self.assertTrue(cuts[begin.index] <= first <= cuts[begin.index + 1])
+                    self.assertTrue(cuts[last.index] <= end <= cuts[last.index + 1])
+                    self.assertEqual(begin is last, all(s.local[n] == s.local[n + 1]
+                                                        for s in segments if s is not begin))
+
     def test_errors(self):
         tensors, _ = case("gla", False)
         for parts, wrong in (([3, 4], "40 rows in all, but is \\[3, 4\\]"), ([25, -10, 25], "lengths of 0 or more"),
@@ -284,6 +326,10 @@ class Split(unittest.TestCase):
                 ejk.split(other, **tensors, parts=2)
         with self.assertRaisesRegex(ejk.TensorError, "takes tensors of torch, but got a numpy"):
             ejk.split(ejk.ops.gla, **{n: t.numpy() for n, t in tensors.items()}, parts=2)
+        tensors["initial_state"] = torch.zeros(2, 2, 8, 4)
+        with self.assertRaisesRegex(ejk.TensorError, "'cu_seqlens' ends at 0: no sequence has a row"):
+            ejk.split(ejk.ops.gla, **{n: t[:1] if n != "initial_state" else t for n, t in tensors.items()},
+                      cu_seqlens=[0, 0, 0], parts=2)
         with self.assertRaisesRegex(ValueError, "rise from 0 to the 40 rows"):
             packed, _ = case("gla", True)
             ejk.split(ejk.ops.gla, **packed, cu_seqlens=[0, 5, 5, 21, 41], parts=2)

@@ -100,7 +100,8 @@ class ShardMap(unittest.TestCase):
 
     def test_empty_sequences_at_cuts(self):
         """Devices have 10 rows each. A sequence without rows keeps its initial state, wherever it lies."""
-        for cu in ([0, 10, 10, 21, 40], [0, 0, 20, 20, 40], [0, 10, 21, 40, 40], [0, 30, 30, 30, 30]):
+        for cu in ([0, 10, 10, 21, 40], [0, 0, 20, 20, 40], [0, 10, 21, 40, 40], [0, 30, 30, 30, 30],
+                   [0, 0, 0, 0, 40], [0, 40, 40, 40, 40], [0, 0, 20, 40, 40], [0, 0, 0, 33, 33]):
             for name in ("simple_gla", "gated_delta_rule"):
                 with self.subTest(name, cu=cu):
                     self.check(name, True, cu)
