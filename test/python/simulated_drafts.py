@@ -13,6 +13,18 @@ def branch(parents, t):
     return found
 
 
+def random_parents(rng, N, T, dtype=None):
+    """What each row comes after: an earlier row. A first row has any number that is none: below 0, its own or a later
+    row's, or one behind the last."""
+    dtype = dtype or rng.choice(np.array([np.int32, np.int64]))
+    parents = np.array([[rng.integers(-1, t) if t else -1 for t in range(T)] for _ in range(N)], dtype)
+    own, most = np.arange(T), np.iinfo(dtype)
+    later = rng.integers(own[None].repeat(N, 0), T)  # its own row's number, or one after
+    strange = np.stack(np.broadcast_arrays(-1, -9, most.min, own, later, T, T + 5, most.max)).astype(dtype)
+    strange = np.take_along_axis(strange, rng.integers(len(strange), size=(1, N, T)), 0)[0]
+    return np.where(parents < 0, strange, parents)
+
+
 class Drafts:
     """Methods of `Engine`."""
 
@@ -25,7 +37,7 @@ class Drafts:
         for r in chosen:
             if len(self.free) < T:
                 continue
-            parents = [int(rng.integers(-1, t)) if t else -1 for t in range(T)]
+            parents = random_parents(rng, 1, T, self.integer)[0].tolist()
             own = branch(parents, int(rng.integers(T)))[:r.left]
             own = own[:int(rng.integers(0, len(own) + 1))]  # what is accepted
             part = self.layer.rows(T)

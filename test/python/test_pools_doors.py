@@ -175,14 +175,20 @@ class Fla(unittest.TestCase):
                 self.assertTrue(torch.equal(pool[[0, 1, 3]], self.pool[[0, 1, 3]]))
 
     def test_not_in_place(self):
-        slots, pool = torch.tensor([5, -1]), self.pool.clone()
-        o, ht = self.call("chunk_gated_delta_rule", initial_state=pool, initial_state_indices=slots,
-                          inplace_final_state=False, output_final_state=True)
-        self.assertTrue(torch.equal(pool, self.pool))
-        start = torch.stack([pool[5], torch.zeros_like(pool[0])])
-        expected, state = self.call("chunk_gated_delta_rule", initial_state=start,
-                                    output_final_state=True)
-        self.assertTrue(torch.equal(o, expected) and torch.equal(ht, state))
+        # The first slot and the last one have states as others do; an index below 0 stands for none.
+        last = len(self.pool) - 1
+        functions = ("chunk_gated_delta_rule", "fused_recurrent_gated_delta_rule", "chunk_kda", "fused_recurrent_kda")
+        for function, slots, dtype in itertools.product(
+                functions, ((5, -1), (0, last), (last, 0), (-1, 0), (0, 0), (-1, -9)), (torch.int32, torch.int64)):
+            name = "initial_state_indices" if function.startswith("chunk") else "ssm_state_indices"
+            with self.subTest(function, slots=slots, dtype=dtype):
+                pool = self.pool.clone()
+                o, ht = self.call(function, initial_state=pool, inplace_final_state=False, output_final_state=True,
+                                  **{name: torch.tensor(slots, dtype=dtype)})
+                self.assertTrue(torch.equal(pool, self.pool))
+                start = torch.stack([pool[i] if i >= 0 else torch.zeros_like(pool[0]) for i in slots])
+                expected, state = self.call(function, initial_state=start, output_final_state=True)
+                self.assertTrue(torch.equal(o, expected) and torch.equal(ht, state))
 
     def test_accepted(self):
         table = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]], dtype=torch.int32)

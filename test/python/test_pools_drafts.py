@@ -6,7 +6,7 @@ import unittest
 
 import numpy as np
 from reference import error
-from simulated_drafts import branch
+from simulated_drafts import branch, random_parents
 from simulated_engine import BF16, as_torch, torch
 from simulated_layers import LAYERS, Delta, Mamba2
 
@@ -22,13 +22,6 @@ except ImportError:
 P, F32 = 30, 5e-6
 # Half of the last place that the pool stores, beside f32's error.
 ROUNDED = {"float32": F32, "float16": 5e-4 + F32, "bfloat16": 4e-3 + F32}
-
-
-def random_parents(rng, N, T):
-    """What each row comes after; a first row is -1 or another number that is no earlier row."""
-    parents = np.array([[rng.integers(-1, t) if t else -1 for t in range(T)] for _ in range(N)])
-    strange = rng.choice([-1, -9, T, T + 5], size=parents.shape)
-    return np.where(parents < 0, strange, parents).astype(rng.choice(np.array([np.int32, np.int64])))
 
 
 class Case:
@@ -85,6 +78,18 @@ class Trees(unittest.TestCase):
                 o = case.layer.call(case.rows, pool=case.pool, read_slots=read, write_slots=write,
                                     parents=parents, first_slot=first_slot)
                 self.check(case, parents, o, case.pool, read, write, first_slot)
+
+    def test_a_first_row_has_a_number_that_is_no_earlier_rows(self):
+        # Row 2 has each number that may stand there, and row 3 comes after it.
+        for dtype in (np.int32, np.int64):
+            most = np.iinfo(dtype)
+            for number in (0, 1, 2, 3, 4, 99, most.max, -1, -2, most.min):
+                parents = np.array([[-1, 0, number, 2], [0, 1, number, 2], [3, 2, number, 2]], dtype)
+                for given in (parents, serving.Tree(parents, depth=4)):
+                    case, read, write = Case(9, LAYERS[1], T=4), np.array([4, 2, 0]), np.arange(5, 17).reshape(3, 4)
+                    o = case.layer.call(case.rows, pool=case.pool, read_slots=read, write_slots=write, parents=given)
+                    with self.subTest(number=number, dtype=dtype, given=type(given)):
+                        self.check(case, parents, o, case.pool, read, write)
 
     def test_outputs_alone(self):
         case = Case(1, LAYERS[1], T=6)
