@@ -205,6 +205,25 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(ejk.TensorError, "torch.int8"):
             gated(t["q"].to(torch.int8), t["k"], t["v"], t["g"])
 
+    def test_each_error_is_of_its_own_call(self):
+        # Errors of Python below PyTorch's operators, and wrong tensors, in turn; a right call between them says none.
+        q, k, v = (tensors()[n] for n in ("q", "k", "v"))
+        wrong = [(dict(EJK_CACHE_SIZE="much"), (q, k, v), "EJK_CACHE_SIZE must be .*'much'"),
+                 ({}, (q, k[:, :2], v), "'k'.*T = 5"),
+                 (dict(EJK_CACHE_SIZE="more"), (q[..., :2], k[..., :2], v), "EJK_CACHE_SIZE must be .*'more'"),
+                 ({}, (q, k, v[:1]), "'v'.*B = 2"), ({}, (q.double(), k, v), "float64")]
+        for between in (False, True):
+            @ejk.recurrence
+            def step(S, q, k, v):
+                S = S.decay(0.25 * between).add(k, v)
+                return S, S.read(q)
+            for environment, arguments, message in wrong:
+                with unittest.mock.patch.dict(os.environ, environment):
+                    with self.subTest(message, between=between), self.assertRaisesRegex(ejk.EjkError, message):
+                        step(*arguments)
+                if between:
+                    torch.testing.assert_close(step(q, k, v)[0], gated(q, k, v, torch.full((2, 5, 2), 0.25))[0])
+
     def test_symbolic_trace(self):
         with self.assertRaisesRegex(ejk.TensorError, "torch.export.export"):
             torch.fx.symbolic_trace(lambda q, k, v, g: gated(q, k, v, g))

@@ -34,6 +34,17 @@ class Sixteen(torch.nn.Module):
         return [*ops.simple_gla(q, k, v, g, shared_state=True), *ops.linear_attn(q, k, v)]
 
 
+class Shared(torch.nn.Module):
+    """Six query heads share three heads of keys and values in pairs; gates have as many heads as there are states."""
+
+    def forward(self, q, k, v, g, gk, beta, g3, gk3, beta3):
+        return [*ops.linear_attn(q, k, v), *ops.linear_attn(q, k, v, shared_state=True), *ops.simple_gla(q, k, v, g),
+                *ops.simple_gla(q, k, v, g3, shared_state=True), *ops.gla(q, k, v, gk),
+                *ops.gla(q, k, v, gk3, shared_state=True), *ops.delta_rule(q, k, v, beta),
+                *ops.gated_delta_rule(q, k, v, g, beta), *ops.kda(q, k, v, gk, beta),
+                *ops.gated_delta_rule(q, k, v, g3, beta3, shared_state=True)]
+
+
 def operands(T=6, B=2, K=8, V=16):
     torch.manual_seed(T)
     k = torch.nn.functional.normalize(torch.randn(B, T, 2, K), dim=-1)
@@ -78,6 +89,27 @@ class Export(unittest.TestCase):
         for a, b in zip(ejk.onnx.compile(model)(*arguments), Sixteen()(*arguments), strict=True):
             self.assertEqual(a.dtype, b.dtype)
             self.assertLess(float((a - b).float().norm() / b.float().norm()), 4e-3)
+
+    def test_heads_that_are_shared(self):
+        """Neighbours share a head: query heads 0 and 1 the first one. Each node beside the function's own result."""
+        torch.manual_seed(0)
+        B, T, K, V = 2, 6, 8, 4
+        k = torch.nn.functional.normalize(torch.randn(B, T, 3, K), dim=-1)
+        gates = [x for H in (6, 3) for x in (-torch.rand(B, T, H), -torch.rand(B, T, H, K), torch.rand(B, T, H))]
+        arguments = (torch.randn(B, T, 6, K), k, torch.randn(B, T, 3, V), *gates)
+        for dtype, limit in ((torch.float32, 1e-5), (torch.float16, 2e-3), (torch.bfloat16, 1.6e-2)):
+            own = [x.to(dtype) for x in arguments]
+            model = self.export(Shared(), tuple(own))
+            wanted, runs = Shared()(*own), {"ejk": lambda: ejk.onnx.compile(model)(*own)}
+            if dtype != torch.bfloat16:  # NumPy has none
+                session = onnxruntime.InferenceSession(model.SerializeToString())
+                named = {i.name: x.numpy() for i, x in zip(model.graph.input, own)}
+                runs["onnxruntime"] = lambda: session.run(None, named)
+            for by, run in runs.items():
+                with self.subTest(by, dtype=dtype):
+                    for number, (a, b) in enumerate(zip(map(torch.as_tensor, run()), wanted, strict=True)):
+                        self.assertEqual((a.dtype, a.shape), (b.dtype, b.shape))
+                        self.assertLess(float((a - b).double().norm() / b.double().norm()), limit, f"result {number}")
 
     def test_what_does_not_fit(self):
         q, q2, k, v, g, gk, beta, _ = operands()
