@@ -339,28 +339,6 @@ class Interface(unittest.TestCase):
         model = make()
         model.graph.input[0].type.tensor_type.elem_type = TensorProto.INT64
         self.refused(model, "'query'", "INT64")
-
-    def test_a_scan_that_is_no_linear_recurrence_is_refused_at_its_step(self):
-        def scan():
-            """A model and the nodes of its step."""
-            model = expanded(attention(None, "f32", "gated", 2, 2, 4, 4, False, False, False))
-            node = next(n for n in model.graph.node if n.op_type == "Scan")
-            return model, next(a for a in node.attribute if a.name == "body").g.node
-
-        def of_step(old, new):
-            model, nodes = scan()
-            next(n for n in nodes if n.op_type == old).op_type = new
-            return model
-        self.refused(of_step("Exp", "Sigmoid"), ", Scan", "its step's Mul", "is no Exp")
-        self.refused(of_step("Add", "Div"), ", Scan", "its step's Div", "adds a column times a row")
-        self.refused(of_step("MatMul", "Add"), ", Scan", "its step's Add")
-        self.refused(of_step("Exp", "Gelu"), ", Scan", "its step's Gelu", "a step has no Gelu")
-        for place in (0, 1):  # k vᵀ times the column k, or the row v; there are as many keys as values
-            model, nodes = scan()
-            at, outer = next((i, n) for i, n in enumerate(nodes) if n.output[0].endswith("_Outer"))
-            nodes.insert(at + 1, helper.make_node("Mul", ["kv", outer.input[place]], [outer.output[0]]))
-            outer.output[0] = "kv"
-            self.refused(model, ", Scan", "its step's Mul", "it computes with a column times a row")
         self.refused(model_of([helper.make_node("Conv", ["x", "w"], ["y"])],
                               [helper.make_tensor_value_info(n, 1, s) for n, s in (("x", (1, 4, 9)), ("w", (4, 4, 3)))],
                               [helper.make_tensor_value_info("y", 1, (1, 4, 7))]),
