@@ -368,14 +368,10 @@ private:
     auto type = cast<VectorType>(load.getType());
     if (!warpgroups || type.getRank() != 2 || !type.getElementType().isF32())
       return false;
-    if (load->hasOneUse())
-      return !isa<vector::ExtractOp>(*load->user_begin());
-    auto isTaken = [&](Operation *user) {
-      return user->getBlock() == load->getBlock() && OpTrait::hasElementwiseMappableTraits(user);
-    };
     size_t place = llvm::find(program.getSequenceArgs(), load.getRows()).getIndex();
-    return place < program.getSequences().size() && isSavedRead(program.getSequences()[place]) &&
-           llvm::all_of(load->getUsers(), isTaken);
+    bool isGiven =
+        place < program.getSequences().size() && isSavedRead(program.getSequences()[place]);
+    return isGiven || (load->hasOneUse() && !isa<vector::ExtractOp>(*load->user_begin()));
   }
 
   /// Whether 16-bit rows are stored through a swizzled tile, from which whole cache lines are

@@ -1,21 +1,25 @@
 // Where key and value heads are as many, a derivative's variant without sums over heads launches the kernels of
-// the one with sums, but for the kernel that writes the gradients: that one rounds them itself.
+// the one with sums, but for the kernels that write the gradients: these round them themselves.
 // RUN: ejk-opt %s --ejk-backward --ejk-to-gpu="arch=sm_90a schedule=chunk save-states" -o %t.mlir
 // RUN: FileCheck %s --input-file %t.mlir
 
+// CHECK: gpu.func @delta_vjp_few_blocks_blocks1(
+// CHECK: gpu.func @delta_vjp_few_blocks_blocks2(
 // CHECK: gpu.func @delta_vjp_blocks0(
-// CHECK: gpu.func @delta_vjp_blocks1(
-// CHECK-NOT: gpu.func @delta_vjp_direct_blocks0(
-// CHECK: gpu.func @delta_vjp_direct_blocks1(
+// CHECK-NOT: gpu.func @delta_vjp_direct{{.*}}_blocks0(
+// CHECK: gpu.func @delta_vjp_direct_few_blocks_blocks1(
+// CHECK: gpu.func @delta_vjp_direct_few_blocks_blocks2(
 // CHECK-LABEL: func.func @delta_vjp_direct(
 // CHECK-SAME: ejk.needs = ["=", "Hv", "Hk"]
 // Its heads are two arguments of the kernel, of which both are Hv.
 // CHECK: gpu.launch_func @kernels::@delta_vjp_blocks0
-// CHECK: gpu.launch_func @kernels::@delta_vjp_direct_blocks1
+// CHECK: gpu.launch_func @kernels::@delta_vjp_direct_few_blocks_blocks1
+// CHECK: gpu.launch_func @kernels::@delta_vjp_direct_few_blocks_blocks2
 // CHECK-LABEL: func.func @delta_vjp(
 // CHECK: gpu.launch_func @kernels::@delta_vjp_blocks0
-// CHECK: gpu.launch_func @kernels::@delta_vjp_blocks1
+// CHECK: gpu.launch_func @kernels::@delta_vjp_few_blocks_blocks1
 // CHECK: gpu.launch_func @kernels::@delta_vjp_{{.*}}heads
+// CHECK: gpu.launch_func @kernels::@delta_vjp_few_blocks_blocks2
 func.func @delta(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
                  %beta: tensor<?x?x?xbf16>) -> tensor<?x?x?x64xbf16> {
   %o, %ht = ejk.delta_rule %q, %k, %v beta(%beta : tensor<?x?x?xbf16>)
