@@ -5,7 +5,7 @@ numbers: the sizes of a tensor [batch, time, 8] are ["batch", "time", 8]."""
 
 import numpy as np
 
-from ._errors import check
+from ._errors import NodeError, check
 from ._text import Fill, Value
 
 class Sum(str):
@@ -32,7 +32,8 @@ _ARRANGED = {
     "Concat": lambda x, a: np.concatenate(x, a["axis"]),
     "Gather": lambda x, a: np.take(x[0], x[1].astype(np.int64), a.get("axis", 0)),
     "Unsqueeze": lambda x, a: np.expand_dims(x[0], tuple(x[1].astype(np.int64))),
-    "Squeeze": lambda x, a: np.squeeze(x[0], tuple(x[1].astype(np.int64)) if len(x) > 1 else None)}
+    "Squeeze": lambda x, a: np.squeeze(x[0], tuple(x[1].astype(np.int64)) if len(x) > 1 and x[1] is not None
+                                       else None)}
 _SHIFTS = {"Add": lambda a, b: plus(*((a, b) if isinstance(b, int) else (b, a))),
            "Sub": lambda a, b: plus(a, -b)}
 _NOT_CONSTANT = ("Random", "Bernoulli", "Multinomial", "Dropout")
@@ -104,7 +105,19 @@ def squeezed(dims, axes):
 
 
 def evaluate(onnx, node, attributes, inputs, opset):
-    """The result of a node of ONNX's own domain, None if it is not known when the model is read."""
+    """The results of a node of ONNX's own domain, a tuple; None if they are not known when the model is read.
+    `attributes` and `inputs` are those of the newest opset, and `node` is the model's own, of `opset`."""
+    known = _result(onnx, node, attributes, inputs)
+    if known is not None:
+        return (known,)
+    if (not all(x is None or isinstance(x, np.ndarray) for x in inputs) or node.op_type.startswith(_NOT_CONSTANT)
+            or any(a.type == a.GRAPH for a in node.attribute)):
+        return None
+    return _computed(onnx, node, inputs, opset)
+
+
+def _result(onnx, node, attributes, inputs):
+    """The result of a node that computes with sizes or with one number everywhere; None of another one."""
     op = node.op_type
     if op == "Shape" and inputs[0] is not None:
         x = inputs[0]
@@ -138,9 +151,7 @@ def evaluate(onnx, node, attributes, inputs, opset):
         check(op in _ARRANGED, f"it computes with a size that is known at a call only, in {given}; "
               "give the model a number for this size")
         return _ARRANGED[op](inputs, attributes)
-    if op.startswith(_NOT_CONSTANT) or any(a.type == a.GRAPH for a in node.attribute):
-        return None
-    return _computed(onnx, node, inputs, opset)
+    return None
 
 
 def _computed(onnx, node, inputs, opset):
@@ -153,9 +164,36 @@ def _computed(onnx, node, inputs, opset):
         [node], "constants",
         [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
          for n, x in given.items()],
-        [onnx.ValueInfoProto(name=node.output[0])])
+        [onnx.ValueInfoProto(name=n) for n in node.output if n])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     try:
-        return stored(ReferenceEvaluator(model).run(None, given)[0])
+        results = iter(ReferenceEvaluator(model).run(None, given))
     except NotImplementedError:
         return None
+    except Exception as error:  # its own, of many kinds
+        raise NodeError(f"ONNX's evaluator does not compute {node.op_type} of opset {opset} on these constants: "
+                        f"{error}") from None
+    return tuple(stored(next(results)) if n else None for n in node.output)
+
+
+def initializers(onnx, graph):
+    """A graph's constants by name."""
+    found = {}
+    for tensor in (*graph.initializer, *(t.values for t in graph.sparse_initializer)):
+        try:
+            found[tensor.name] = onnx.numpy_helper.to_array(tensor)
+        except (ValueError, TypeError) as error:
+            raise NodeError(f"the initializer '{tensor.name}' is damaged: {error}") from None
+    for tensor in graph.sparse_initializer:
+        found[tensor.values.name] = _dense(onnx, tensor, found[tensor.values.name])
+    return found
+
+
+def _dense(onnx, tensor, values):
+    dense = np.zeros(tuple(tensor.dims), values.dtype)
+    at = onnx.numpy_helper.to_array(tensor.indices)
+    if at.ndim == 1:
+        dense.reshape(-1)[at] = values
+    else:
+        dense[tuple(at.T)] = values
+    return dense

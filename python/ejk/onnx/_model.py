@@ -4,7 +4,7 @@ import re
 
 from .. import _inspect
 from .._errors import EjkError
-from . import _convolution, _known, _nodes, _scan
+from . import _convolution, _known, _nodes, _opsets, _scan
 from ._errors import NodeError, check
 from ._text import Fill, Value, Writer
 
@@ -84,7 +84,10 @@ class _Importer:
 
     def run(self):
         graph, w = self._model.graph, self._w
-        stored = {t.name: self._onnx.numpy_helper.to_array(t) for t in graph.initializer}
+        try:
+            stored = _known.initializers(self._onnx, graph)
+        except NodeError as error:
+            raise OnnxError(str(error)) from None
         inputs = [i for i in graph.input if i.name not in stored]
         arguments = [self._argument(i.name, i.type.tensor_type) for i in inputs]
         self._values.update((n, _known.stored(array)) for n, array in stored.items())
@@ -156,8 +159,8 @@ class _Importer:
         inputs = [self._values[own] if own else None for own in node.input]
         results = None
         if standard:
-            known = _known.evaluate(self._onnx, node, attributes, inputs, self._opset)
-            results = None if known is None else (known,)
+            attributes, inputs = _opsets.modern(self._onnx, node.op_type, attributes, inputs, self._opset)
+            results = _known.evaluate(self._onnx, node, attributes, inputs, self._opset)
         if results is None:
             results = self._results(node, standard, attributes, inputs)
         for own, result in zip(node.output, results):
@@ -173,7 +176,7 @@ class _Importer:
             return _convolution.causal_convolution(w, given, attributes)
         if op == "Scan" and standard:
             return _scan.scan(self._onnx, w, attributes, [self._tensor(n) for n in node.input],
-                              self._values)
+                              self._values, self._opset)
         if op == "Concat" and standard:
             return (_convolution.concat(attributes, [self._operand(n) for n in node.input]),)
         if op == "Conv" and standard:
@@ -183,7 +186,7 @@ class _Importer:
             given = [None if x is None else _known.sizes(x, "its range") for x in inputs[1:]]
             return (_convolution.ending(inputs[0], *(*given, None, None)[:4]),)
         if op == "Split" and standard:
-            given = attributes.get("split")  # an input since opset 13
+            given = None
             if len(inputs) > 1 and inputs[1] is not None:
                 given = _known.sizes(inputs[1], "its parts' sizes")
             return _nodes.split(w, self._tensor(node.input[0]), attributes, given, len(node.output))
@@ -226,6 +229,7 @@ class _Importer:
         given = None
         if len(inputs) > 1 and inputs[1] is not None:
             given = sizes(inputs[1], "its second input")
+        check(given is not None or op == "Squeeze", f"it must have a second input, or what was one in opset {self._opset}")
         if op == "Expand":
             return _nodes.broadcast(w, x, given)
         if op == "Reshape":

@@ -4,14 +4,15 @@ LinearAttention's own function body, expanded, is such a Scan; `_step.py` reads 
 
 from .. import _trace, _values
 from .._scan_text import body_of, type_of
+from . import _known
 from ._errors import check
 from ._step import BATCH, CHANNEL, HEAD, KEY, VALUE, Step, Term, axes_of
 from ._text import Fill, Value
 
 
-def scan(onnx, w, attributes, inputs, outer):
+def scan(onnx, w, attributes, inputs, outer, opset):
     """The Scan's results: final states, and its outputs over time. `outer` is what has a name
-    around it."""
+    around it, `opset` the model's."""
     body = attributes["body"]
     count = attributes["num_scan_inputs"]
     states, rows = inputs[:len(inputs) - count], inputs[len(inputs) - count:]
@@ -56,7 +57,8 @@ def scan(onnx, w, attributes, inputs, outer):
     trace = _trace.Trace([("number", "vector", "matrix")[len(s)] for s in shapes], shapes)
     for traced in trace.states:
         traced.name = w.fresh()
-    step = Step(onnx, trace, outer)
+    step = Step(onnx, trace, outer, opset)
+    step.terms.update((n, _known.stored(array)) for n, array in _known.initializers(onnx, body).items())
     for own, x, traced in zip(body.input, states, trace.states):
         roles = {2: (), 3: (CHANNEL,), 4: (KEY, VALUE)}[len(x.dims)]
         step.terms[own.name] = Term(traced, axes_of(x.dims, (BATCH, HEAD, *roles)), "f32")

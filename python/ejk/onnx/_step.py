@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _functions, _values
 from .._errors import TraceError
-from . import _known, _nodes
+from . import _known, _nodes, _opsets
 from ._errors import NodeError, check
 from ._text import Fill, Value, grouped
 
@@ -65,8 +65,9 @@ class Step:
     """The nodes of a step, read in order. `terms` is what has a name in it, `outer` what has one
     around it."""
 
-    def __init__(self, onnx, trace, outer):
+    def __init__(self, onnx, trace, outer, opset):
         self.terms, self._onnx, self._trace, self._outer = {}, onnx, trace, outer
+        self._opset = opset
         self._dtypes = _known.element_types(onnx)
 
     def _known(self, name):
@@ -82,16 +83,17 @@ class Step:
         try:
             attributes = {a.name: self._onnx.helper.get_attribute_value(a) for a in node.attribute}
             inputs = [self._known(n) if n else None for n in node.input]
+            attributes, inputs = _opsets.modern(self._onnx, op, attributes, inputs, self._opset)
             if not any(isinstance(x, Term) for x in inputs):
-                result = _known.evaluate(self._onnx, node, attributes, inputs, 27)
-                check(result is not None,
+                results = _known.evaluate(self._onnx, node, attributes, inputs, self._opset)
+                check(results is not None,
                       "it has no input that changes with time, and is no constant")
             else:
-                result = self._result(op, attributes, inputs)
+                results = (self._result(op, attributes, inputs),)
         except (NodeError, TraceError) as error:
             raise NodeError(f"its step's {op}" + (f" '{node.name}'" if node.name else "")
                             + f": {error}") from None
-        self.terms[node.output[0]] = result
+        self.terms.update((n, result) for n, result in zip(node.output, results) if n)
 
     def _result(self, op, attributes, inputs):
         x = inputs[0]
@@ -145,6 +147,7 @@ class Step:
             check(all(d == a.size or a.role is None for d, a in zip(dims, (*lead, *x.axes))),
                   "it repeats heads or channels of size 1")
             return x._replace(axes=axes_of(dims, [a.role for a in (*lead, *x.axes)]))
+        check(given is not None or op == "Squeeze", "it must have a second input")
         # Roles stay with their axes, also with those of size 1.
         if op == "Unsqueeze":
             dims, rest = _known.unsqueezed(x.dims, given), iter(x.axes)
