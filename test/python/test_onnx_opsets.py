@@ -1,5 +1,9 @@
-"""ONNX models of older opsets, and constants in the body of a Scan."""
+"""ONNX models of older opsets, constants in the body of a Scan, and files that hold no model."""
 
+import os
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import numpy as np
@@ -107,9 +111,9 @@ class AttributesOfOlderOpsets(Compared):
 
     def test_what_is_refused_names_the_op_and_the_opset(self):
         self.refused(self.of_node(13, "Squeeze", axes=[0]), "Squeeze", "'axes' is an input", "opset 13")
-        self.refused(self.of_node(13, "Unsqueeze"), "Unsqueeze", "second input", "opset 13")
-        self.refused(self.of_node(11, "Unsqueeze"), "Unsqueeze", "second input", "opset 11")
-        self.refused(self.of_node(4, "Reshape"), "Reshape", "second input", "opset 4")
+        self.refused(self.of_node(13, "Unsqueeze"), "Unsqueeze", "its axes or sizes", "opset 13")
+        self.refused(self.of_node(11, "Unsqueeze"), "Unsqueeze", "its axes or sizes", "opset 11")
+        self.refused(self.of_node(4, "Reshape"), "Reshape", "its axes or sizes", "opset 4")
         constant = onnx.numpy_helper.from_array(X, "constant")
         self.refused(model_of(11, [helper.make_node("Softmax", ["constant"], ["c"], axis=1),
                                    helper.make_node("Mul", ["x", "c"], ["y"])], {"x": (1,)}, {"y": None}, [constant]),
@@ -177,6 +181,39 @@ class Scans(Compared):
     def test_the_scan_of_opset_8(self):
         half = helper.make_tensor("half", TensorProto.FLOAT, [1], [0.5])
         self.refused(self.model(8, [half]), "Scan of opset 8")
+
+
+@unittest.skipIf(MISSING, MISSING)
+class DamagedFiles(unittest.TestCase):
+    def test_an_error_in_one_line_names_the_file(self):
+        half = helper.make_tensor("w", TensorProto.FLOAT, [6], np.ones(6, np.float32).tobytes(), raw=True)
+        model = model_of(21, [helper.make_node("Add", ["x", "w"], ["y"])], {"x": (6,)}, {"y": (6,)}, [half])
+        whole = model.SerializeToString()
+        model.graph.initializer[0].raw_data = b"123"
+        apart = model_of(21, list(model.graph.node), {"x": (6,)}, {"y": (6,)}, [half])
+        own = apart.graph.initializer[0]
+        own.ClearField("raw_data")
+        own.data_location = TensorProto.EXTERNAL
+        own.external_data.add(key="location", value="gone.bin")
+        files = {"text.onnx": b"no model", "empty.onnx": b"", "cut.onnx": whole[:-20], "bad.json": b"{",
+                 "bad.textproto": b"x {", "weights.onnx": model.SerializeToString(),
+                 "apart.onnx": apart.SerializeToString(),
+                 "no-output.onnx": model_of(21, [], {}, {}).SerializeToString()}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, data in files.items():
+                path = os.path.join(folder, name)
+                with open(path, "wb") as file:
+                    file.write(data)
+                with self.subTest(name):
+                    with self.assertRaises(ejk.onnx.OnnxError):
+                        ejk.onnx.compile(path)
+                    if name in ("text.onnx", "weights.onnx"):
+                        run = subprocess.run([sys.executable, "-m", "ejk.onnx", path, "--mlir"],
+                                             capture_output=True, text=True)
+                        self.assertEqual(run.returncode, 1)
+                        self.assertRegex(run.stderr, rf"\A{path}: error: [^\n]*\n\Z")
+        with self.assertRaisesRegex(ejk.onnx.OnnxError, "no ONNX model can be read from"):
+            ejk.onnx.compile(b"no model")
 
 
 if __name__ == "__main__":

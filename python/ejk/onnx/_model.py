@@ -1,5 +1,6 @@
 """A model read node by node, and the function that it becomes."""
 
+import os
 import re
 
 from .. import _inspect
@@ -24,13 +25,26 @@ def compile(model, name="model"):
     Reshape, Squeeze, Unsqueeze, Expand), and what is known of constants and sizes alone. Anything
     else is an `ejk.onnx.OnnxError` that names the node. `name` is the entry's name in a package."""
     import onnx
-    if isinstance(model, (bytes, bytearray)):
-        model = onnx.load_model_from_string(bytes(model))
-    elif not isinstance(model, onnx.ModelProto):
-        model = onnx.load(model)
+    if not isinstance(model, onnx.ModelProto):
+        model = _loaded(onnx, model)
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise OnnxError(f"the entry's name must be letters, digits and _, but is '{name}'")
     return OnnxFunction(*_Importer(onnx, model, name).run())
+
+
+def _loaded(onnx, model):
+    """The ModelProto of a file's name, or of a file's bytes."""
+    in_memory = isinstance(model, (bytes, bytearray))
+    what = f"'{os.fspath(model)}'" if isinstance(model, (str, os.PathLike)) else "what was given"
+    try:
+        loaded = onnx.load_model_from_string(bytes(model)) if in_memory else onnx.load(model)
+    except OSError:
+        raise
+    except Exception as error:  # protobuf's, of a kind for each format, and the checker's
+        raise OnnxError(f"no ONNX model can be read from {what}: {' '.join(str(error).split())}") from None
+    if not loaded.HasField("graph"):  # as of a file without bytes
+        raise OnnxError(f"no ONNX model can be read from {what}: there is no graph")
+    return loaded
 
 
 class OnnxFunction:
@@ -97,6 +111,8 @@ class _Importer:
             except NodeError as error:
                 raise OnnxError(f"node {index}, {node.op_type}"
                                 + (f" '{node.name}'" if node.name else "") + f": {error}") from None
+        if not graph.output:
+            raise OnnxError("the model has no output")
         results = []
         for output in graph.output:
             value = self._values.get(output.name)
@@ -229,7 +245,8 @@ class _Importer:
         given = None
         if len(inputs) > 1 and inputs[1] is not None:
             given = sizes(inputs[1], "its second input")
-        check(given is not None or op == "Squeeze", f"it must have a second input, or what was one in opset {self._opset}")
+        check(given is not None or op == "Squeeze",
+              f"it must have its axes or sizes, as {op} of opset {self._opset} takes them")
         if op == "Expand":
             return _nodes.broadcast(w, x, given)
         if op == "Reshape":

@@ -147,7 +147,7 @@ class Step:
             check(all(d == a.size or a.role is None for d, a in zip(dims, (*lead, *x.axes))),
                   "it repeats heads or channels of size 1")
             return x._replace(axes=axes_of(dims, [a.role for a in (*lead, *x.axes)]))
-        check(given is not None or op == "Squeeze", "it must have a second input")
+        check(given is not None or op == "Squeeze", "it must have its axes or sizes")
         # Roles stay with their axes, also with those of size 1.
         if op == "Unsqueeze":
             dims, rest = _known.unsqueezed(x.dims, given), iter(x.axes)
