@@ -76,6 +76,8 @@ def call_in_pools(key, tensors, pools, writes):
     if _torch._jit_state() is not None:
         raise EjkError("torch.jit.trace drops calls that write pools; torch.export and torch.compile keep them")
     if _torch._is_traced(given):
+        if not torch.compiler.is_compiling():
+            _torch._tell_modes()
         torch.ops.ejk.call_in_pools(key, "0", list(tensors), written)
         return written
     try:

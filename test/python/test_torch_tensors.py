@@ -221,6 +221,38 @@ class Flops(unittest.TestCase):
             self.assertEqual(self.count(ejk.ops.linear_attn, *map(torch.empty_like, (q, k, v))),
                              (8, 0))
 
+    def test_numbers_of_rows_that_a_program_knows(self):
+        q, k, v = (torch.rand(self.B, self.T, 2, n) for n in (self.K, self.K, self.V))
+        pool, slots = torch.zeros(3, 2, self.K, self.V), torch.tensor([1, 2])
+        for written in ({}, {"write_slots": slots}, {"write_slots": torch.arange(16).reshape(2, 8) % 3}):
+            for parts in (1, 2):  # eight rows, and sixteen
+                rows = [torch.cat([x] * parts, 1) for x in (q, k, v)]
+                with self.subTest(written=list(written), parts=parts):
+                    own = {n: torch.cat([w] * parts, -1) if w.dim() > 1 else w for n, w in written.items()}
+                    self.assertEqual(self.count(lambda *a, own=own: ejk.ops.linear_attn(
+                        *a, pool=pool, read_slots=slots, **own), *rows)[0], 4 * parts)
+        wide, narrow = "tensor<2x8x2x16xf32>", "tensor<2x8x2x32xf32>"
+        state = "tensor<2x2x16x32xf32>"
+        function = ejk.compile(f"""func.func @f(%q: {wide}, %k: {wide}, %v: {narrow}) -> ({narrow}, {state}) {{
+          %o, %ht = ejk.gla %q, %k, %v {{}} : {wide}, {wide}, {narrow} -> {narrow}, {state}
+          return %o, %ht : {narrow}, {state}
+        }}""")
+        self.assertEqual(self.count(function, q, k, v)[0], 4)
+        with torch.no_grad():
+            offsets = torch.tensor([0, 3, 16])
+            rows = [x.reshape(1, 16, *x.shape[2:]) for x in (q, k, v)]
+            gates = 2 * [rows[0][..., 0]]
+            self.assertEqual(self.count(lambda *a: ejk.ops.mlstm(*a, *gates, cu_seqlens=offsets), *rows)[0], 4)
+
+    def test_results_in_any_order(self):
+        """What is counted is the scan's, not that of the first result."""
+        x = torch.rand(self.B, self.T, 3, self.K)
+        step = ejk.recurrence(lambda S, q, k: ((S := S.add(k, k)), q * ejk.sum(S.read(q)), S.read(q)))
+        with torch.no_grad():
+            self.assertEqual(self.count(step, x, x)[0], (3 + 2 * 3) * self.K / self.V)
+            rows = ejk.recurrence(lambda x, y: (x.last_rows(2), x * y), states=0)
+            self.assertEqual(self.count(rows, x, x)[0], 0)
+
 
 class Copies(unittest.TestCase):
     """Copies and pickles of what holds recurrences."""
