@@ -139,6 +139,11 @@ def write(key, suffix, data):
     return None
 
 
+def keep(key, suffix, data):
+    """As `write`, where it is not kept already; else it counts as used now."""
+    return None if read(key, suffix) == data else write(key, suffix, data)
+
+
 def _remove(path):
     try:
         os.unlink(path)

@@ -258,8 +258,9 @@ class Program:
                                        save_states=save_states)
                 progress.not_kept = _cache.write(key, ".ejk", data)
             manifest = _manifest(data)
-            # Another process that meets the program's key, in a graph of torch's, finds it here.
-            _cache.write(self.key, ".mlir", (self._head + "\n" + self.text).encode())
+        # Another process that meets the program's key, in a graph of torch's, finds it here. It is kept as long
+        # as packages of it are used.
+        _cache.keep(self.key, ".mlir", (self._head + "\n" + self.text).encode())
         return data, manifest
 
     def _make(self, order, wrt, target):

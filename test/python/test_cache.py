@@ -27,6 +27,21 @@ import sys, numpy as np, ejk
 x = np.ones((1, 2, 1, 4), np.float32)
 print(ejk.ops.linear_attn(x, x, x, scale=1.0)[0][0, :, 0, 0])
 """
+# A graph of torch.export's that calls a recurrence, and another process that runs it.
+EXPORT = """
+import sys, torch, ejk
+f = ejk.recurrence(lambda S, q, k, v: (S.add(k, v), S.read(q)))
+class Module(torch.nn.Module):
+    def forward(self, x):
+        return f(x, x, x)[0]
+x = torch.ones(1, 4, 1, 8)
+Module()(x)
+torch.export.save(torch.export.export(Module(), (x,)), sys.argv[1])
+"""
+LOAD = """
+import sys, torch, ejk
+print(torch.export.load(sys.argv[1]).module()(torch.ones(1, 4, 1, 8)).sum().item())
+"""
 # From eight threads at once, the first calls of a process.
 THREADS = """
 import importlib, sys, threading, numpy as np, ejk
@@ -209,6 +224,30 @@ class Cache(unittest.TestCase):
             text.write_bytes(bad)
             done = run(find, EJK_CACHE_DIR=str(self.folder))
             self.assertIn("EjkError: the program", done.stderr)
+
+    def test_a_program_is_kept_as_long_as_its_package_is_used(self):
+        self.expect(self.call())
+        text, = self.folder.glob("*.mlir")
+        whole = text.read_bytes()
+        for damage in (text.unlink, lambda: text.write_bytes(whole[:-1])):
+            damage()
+            self.expect(self.call())
+            self.assertEqual(text.read_bytes(), whole)
+        made = self.package().stat().st_mtime_ns
+        os.utime(text, (time.time() - 7200,) * 2)
+        self.expect(self.call())
+        self.assertLess(time.time() - text.stat().st_mtime, 60)
+        self.assertEqual(self.package().stat().st_mtime_ns, made)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "needs torch")
+    def test_an_exported_graph_after_its_program_is_gone(self):
+        graph, variables = str(self.folder / "graph.pt2"), {"EJK_CACHE_DIR": str(self.folder)}
+        self.assertEqual(run(EXPORT, graph, **variables).returncode, 0)
+        next(self.folder.glob("*.mlir")).unlink()
+        self.assertIn("call the recurrence once", run(LOAD, graph, **variables).stderr)
+        # By another process, which finds the package.
+        self.assertEqual(run(EXPORT, graph, **variables).returncode, 0)
+        self.assertEqual(run(LOAD, graph, **variables).stdout.strip(), "384.0")
 
     def test_a_folder_that_cannot_be_written(self):
         for folder in ("/dev/null/ejk", "/proc/ejk"):
