@@ -111,9 +111,16 @@ class Table:
         self._failure.error = None
         return error
 
+    def raise_interrupt(self):
+        """Raises what ended a call on this thread where that is no error of ejk's, such as Ctrl-C: the same call may
+        not be tried in another way."""
+        error = self.take_failure()
+        if error is not None and not isinstance(error, EjkError):
+            raise error from None
+
     def _fail(self, error):
         self._failure.error = error
-        self.library.ejk_door_set_error(str(error).encode())
+        self.library.ejk_door_set_error((str(error) or type(error).__name__).encode())
         return 1
 
     def _resolve(self, program, entry, device_type, index):

@@ -401,6 +401,9 @@ def call(key, tensors, save_states=True):
             raise
         raise TensorError(f"{', '.join(sorted(kinds))} does not run ejk's operator: "
                           f"{error}") from error
+    except RuntimeError:
+        _table.raise_interrupt()
+        raise
 
 
 def _num_results(program):

@@ -76,9 +76,15 @@ def call_in_pools(key, tensors, pools, writes):
     if _torch._jit_state() is not None:
         raise EjkError("torch.jit.trace drops calls that write pools; torch.export and torch.compile keep them")
     if _torch._is_traced(given):
-        if not torch.compiler.is_compiling():
-            _torch._tell_modes()
-        torch.ops.ejk.call_in_pools(key, "0", list(tensors), written)
+        if torch.compiler.is_compiling():
+            torch.ops.ejk.call_in_pools(key, "0", list(tensors), written)
+            return written
+        _torch._tell_modes()
+        try:
+            torch.ops.ejk.call_in_pools(key, "0", list(tensors), written)
+        except RuntimeError:
+            _torch._table.raise_interrupt()
+            raise
         return written
     try:
         with torch._C._AutoDispatchBelowAutograd():
@@ -169,6 +175,7 @@ def quick_in_pools(sites, arguments, named, cu_seqlens, pool):
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, TypeError, AttributeError, IndexError):
+        _torch._table.raise_interrupt()
         return None  # the long way finds out what is wrong, and says it
     if not results:
         return None

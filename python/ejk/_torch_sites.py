@@ -90,6 +90,7 @@ def quick(sites, arguments, initial_state, cu_seqlens):
     except torch.OutOfMemoryError:
         raise
     except (_torch._Unknown, RuntimeError, TypeError, AttributeError, IndexError):
+        _torch._table.raise_interrupt()
         return None  # the long way finds out what is wrong, and says it
 
 

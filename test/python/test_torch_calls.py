@@ -1,8 +1,11 @@
 """Calls from PyTorch after the first one, and wrong tensors."""
 
+import contextlib
 import gc
 import os
 import unittest
+import warnings
+from unittest import mock
 
 import numpy as np
 import reference
@@ -12,6 +15,8 @@ from test_torch import eager, gated, tensors
 
 import ejk
 from ejk import _torch
+from ejk._library import compiler
+from ejk._program import Entry
 
 
 class QuickCalls(unittest.TestCase):
@@ -153,6 +158,30 @@ class QuickCalls(unittest.TestCase):
                                ((q, k, v, g.to("meta")), "one device"), ((q, k, v, "g"), "")):
             with self.assertRaisesRegex((ejk.EjkError, TypeError), message):
                 gated(*wrong)
+
+    def test_an_interrupt_goes_up(self):
+        """Ctrl-C while a program runs in the interpreter ends the call, which is not tried in another way."""
+        from torch.utils.flop_counter import FlopCounterMode
+        step = ejk.recurrence(lambda S, q, k, v: ((S := S.add(k, v)), S.read(q) * 0.171875))
+        x, pool, slots = torch.ones(1, 3, 1, 4), torch.zeros(2, 1, 4, 4), torch.tensor([1])
+        calls = {"call": lambda: step(x, x, x), "pool": lambda: step(x, x, x, pool=pool, read_slots=slots,
+                                                                     write_slots=slots),
+                 "gradient": lambda: step(x.clone().requires_grad_(), x, x),
+                 "number": lambda: ejk.ops.linear_attn(x, x, x, scale=0.171875)}
+        forms = {"": contextlib.nullcontext, "watched": lambda: FlopCounterMode(display=False)}
+        with mock.patch.object(compiler(), "native", ""), warnings.catch_warnings():  # a CPU without kernels
+            warnings.simplefilter("ignore")
+            for name, call in calls.items():
+                for form, around in forms.items():
+                    with self.subTest(name, form=form), around():
+                        call()
+                        for error in (KeyboardInterrupt, MemoryError):
+                            for _ in range(2):
+                                with mock.patch.object(Entry, "run", side_effect=error) as run:
+                                    with self.assertRaises(error):
+                                        call()
+                                self.assertEqual(run.call_count, 1)
+                        call()
 
     def test_numbers_among_the_tensors(self):
         t = tensors()
