@@ -158,6 +158,7 @@ class PoolText:
         self._indices = dict(spec.pools.indices())
         self.inputs = [f"%{n}: {t}" for n, t in [*self._indices.items(),
                                                  *zip(self._own, self._types)]]
+        self.taken = [*self._indices, *self._own]  # the names of these inputs
         writes = bool(spec.pools.write)
         self.names, self.types = (self._own, self._types) if writes else ([], [])
         self._options = (" value_major" if spec.pools.value_major else "")

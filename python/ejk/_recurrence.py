@@ -16,6 +16,8 @@ from ._values import is_number
 _FLOATS = ("f32", "f16", "bf16", "f64")
 _KEYWORDS = ("initial_state", "cu_seqlens", "save_states", *_pools.KEYWORDS)
 _DEFAULTS = {"save_states": True, "first_slot": 0, "value_major": False}
+# Stands for a tensor where others are constants.
+_TENSOR = object()
 # What to do about a factor of the output.
 SCALE_REMEDY = "give scale=1.0 and multiply the output by the number"
 
@@ -281,7 +283,7 @@ class Recurrence:
             else:
                 tensors.append(value)
                 given.append(name)
-                kinds.append(None)
+                kinds.append(_TENSOR)
         initial = self._initial(initial_state)
         for state in initial:
             if state is not None:
@@ -299,7 +301,7 @@ class Recurrence:
         exact = _arrays.check_exact(given, described)
         arguments, at = [], 0
         for name, kind in zip(self._names, kinds):
-            if at < len(given) and given[at] == name:
+            if kind is _TENSOR:
                 arguments.append(_argument(name, *described[at], name in self._queries))
                 at += 1
             else:

@@ -120,8 +120,9 @@ def text_of(function, spec, name, places=False):
         state = trace.states[index]
         state_types.append(f"tensor<?x?x{_channels(state)}f32>")
         state_names.append("initial_state" if len(states) == 1 else f"initial_state{index}")
-    ssa = dict(zip([i for i, _ in arguments],
-                   _names([a.name for _, a in arguments], ["cu_seqlens", *state_names])))
+    pools = _pools.PoolText(spec, state_types) if spec.pools else None
+    taken = ["cu_seqlens", *state_names, *(pools.taken if pools else [])]
+    ssa = dict(zip([i for i, _ in arguments], _names([a.name for _, a in arguments], taken)))
 
     def described(index, argument):
         sizes = []
@@ -137,7 +138,6 @@ def text_of(function, spec, name, places=False):
                    if given]
     if spec.offsets:
         inputs.append(f"%cu_seqlens: tensor<?x{spec.offsets}>")
-    pools = _pools.PoolText(spec, state_types) if spec.pools else None
     if pools:
         inputs += pools.inputs
     names = ["o" if i == 0 else f"o{i + 1}" for i in range(len(outputs))]
@@ -230,7 +230,7 @@ def ascii_name(name):
 
 
 def _names(names, taken):
-    """A name in MLIR for each parameter. The trace's own have a point."""
+    """A name in MLIR for each parameter, none of those `taken`. The trace's own have a point."""
     found = []
     for name in map(ascii_name, names):
         unique, number = name, 2

@@ -1,7 +1,9 @@
 """States in a pool: where calls start and end, and what stays untouched."""
 
+import copy
 import itertools
 import json
+import re
 import unittest
 
 import numpy as np
@@ -14,6 +16,7 @@ except ImportError as absent:
     NO_TORCH = f"torch is not installed ({absent})"
 
 import ejk
+from ejk._recurrence import _KEYWORDS
 
 K, V, H = 8, 16, 4
 F32, F16 = 2e-6, 2e-3  # of ‖x‖: sums of some rows in f32, and one rounding to 16 bits
@@ -367,6 +370,58 @@ class Inspection(unittest.TestCase):
         self.assertEqual(set(errors), {"o", "pool"})
         self.assertLess(max(errors.values()), F32)
         np.testing.assert_array_equal(self.pool, self.before)
+
+
+class Names(unittest.TestCase):
+    """A step's parameters have any name: none is one that the program's text has for itself."""
+
+    STEP = """def step({states}, q, {0}, {1}, {2}):
+    {added}
+    return {states}, S.read(q) * {1} if {2} is None else q, q.shifted(1)
+"""
+
+    def step(self, count, names, reverse):
+        """Of rows, a row of numbers, a number and None, which have these names."""
+        states, scope = ["S", "R"][:count], {}
+        exec(self.STEP.format(*names, states=", ".join(states),
+                              added="; ".join(f"{s} = {s}.add(q * {names[0]}, q)" for s in states)), scope)
+        return ejk.recurrence(scope["step"], states=count, reverse=reverse)
+
+    def call(self, step, q, named):
+        named = {n: copy.deepcopy(x) if n == "pool" else x for n, x in named.items()}
+        *outputs, states = step(q, q[..., 0], 2.0, None, **named)
+        return [*outputs, *(states if isinstance(states, tuple) else [states])]
+
+    @staticmethod
+    def accented(name):
+        """Another name, of the same letters in ASCII."""
+        return re.sub("[aeiou]", lambda m: "àéïöû"["aeiou".index(m[0])], name, count=1)
+
+    def test_every_name_of_the_text(self):
+        rng = np.random.default_rng(0)
+        q = rng.normal(size=(2, 3, 1, 4)).astype(np.float32)
+        packed = {"cu_seqlens": np.array([0, 2, 6], np.int32)}
+        slots, drafted = np.array([1, 2], np.int32), np.array([[1, 2, 3], [4, 5, 6]], np.int32)
+        for count in (1, 2):
+            states, pools = ([rng.normal(size=(n, 1, 4, 4)).astype(np.float32) for _ in range(count)] for n in (2, 9))
+            initial = {"initial_state": tuple(states) if count > 1 else states[0]}
+            pool = {"pool": tuple(pools) if count > 1 else pools[0], "read_slots": slots}
+            for x, named in ((q, initial), (q.reshape(1, 6, 1, 4), {**packed, **pool}),
+                             (q, {**pool, "write_slots": slots + 3}),
+                             (q, {**pool, "read_slots": drafted, "write_slots": drafted + 0, "accepted": slots})):
+                reverse = "pool" not in named
+                plain = self.step(count, ("a", "b", "c"), reverse)
+                expected = self.call(plain, x, named)
+                text = plain.mlir(x, x[..., 0], 2.0, None, **named)
+                taken = {n.partition(".")[0] for n in re.findall(r"[%@]([\w.]+)", text)} - {"q"}
+                self.assertLessEqual({n for n in named if n != "pool" and n != "initial_state"}, taken)
+                for name in sorted(self.accented(n) if n in _KEYWORDS else n for n in taken):
+                    for names in ((name, "b", "c"), ("a", name, "c"), ("a", "b", name)):
+                        if len(set(names)) == 3:
+                            own = self.step(count, names, reverse)
+                            with self.subTest(names=names, of=list(named)):
+                                for a, b in zip(self.call(own, x, named), expected, strict=True):
+                                    np.testing.assert_array_equal(a, b)
 
 
 class Kernels(unittest.TestCase):
