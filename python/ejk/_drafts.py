@@ -167,7 +167,7 @@ class Ring:
                                   f"ring's rows are, but has shape {list(x.shape)}")
             kept = self._kept.get(name)
             if kept is None:
-                kept = self._kept[name] = door.zeros_like(x, (slots + 1, R, *x.shape[2:]))
+                kept = self._kept[name] = door.kept_zeros(x, (slots + 1, R, *x.shape[2:]))
             if kept.shape[0] != slots + 1 or kept.shape[2:] != x.shape[2:] or kept.dtype != x.dtype:
                 raise TensorError(f"the ring keeps rows of '{name}' as {kept.dtype} {list(kept.shape[2:])} of "
                                   f"{kept.shape[0] - 1} slots, but got {x.dtype} {list(x.shape[2:])} and a pool of "

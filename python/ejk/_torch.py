@@ -14,8 +14,8 @@ from . import _arrays, _doors, _program, _torch_flops, _torch_onnx
 from ._errors import EjkError, TensorError
 from ._torch_tensors import OWN, check_devices, check_no_tangent, describe, prepare, to_numpy
 
-__all__ = ["call", "call_in_pools", "check_devices", "concatenate", "copy", "describe", "namespace", "prepare",
-           "quick", "quick_in_pools", "remember", "remember_in_pools", "take_along", "to_numpy", "zeros_like"]
+__all__ = ["call", "call_in_pools", "check_devices", "concatenate", "copy", "describe", "kept_zeros", "namespace",
+           "prepare", "quick", "quick_in_pools", "remember", "remember_in_pools", "take_along", "to_numpy", "zeros_like"]
 
 #===------------------------------------------------------------------------===#
 # The operators
@@ -424,7 +424,7 @@ namespace, concatenate = torch, torch.cat
 
 # These take the above.
 from ._torch_sites import quick, remember  # noqa: E402
-from ._torch_pools import (call_in_pools, copy, quick_in_pools, remember_in_pools, take_along,  # noqa: E402
-                           zeros_like)
+from ._torch_pools import (call_in_pools, copy, kept_zeros, quick_in_pools, remember_in_pools,  # noqa: E402
+                           take_along, zeros_like)
 
 _arrays.quick_in_pools = quick_in_pools

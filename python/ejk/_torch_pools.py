@@ -209,3 +209,12 @@ def take_along(tensor, index, axis):
 
 def zeros_like(tensor, shape):
     return tensor.new_zeros(shape)
+
+
+def kept_zeros(tensor, shape):
+    """As `zeros_like`, of what later calls change. torch changes a tensor that was made under inference_mode there
+    alone."""
+    if not torch.is_inference_mode_enabled():
+        return tensor.new_zeros(shape)
+    with torch.inference_mode(False):
+        return torch.zeros(shape, dtype=tensor.dtype, device=tensor.device)

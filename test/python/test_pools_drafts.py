@@ -253,6 +253,20 @@ class Rings(unittest.TestCase):
                 with self.subTest(seed=seed, dtype=dtype):
                     self.check(seed, dtype, in_torch=bool(torch) and seed % 2 == 1)
 
+    @unittest.skipUnless(torch, "torch is not installed")
+    def test_under_inference_mode_and_no_grad(self):
+        case = Case(5, Delta, N=1, T=4)
+        expected = None
+        modes = torch.inference_mode, torch.no_grad
+        for order in (modes[:1] * 2, modes[1:] * 2, modes, modes[::-1]):
+            ring, pool, outputs = serving.Ring(2), torch.from_numpy(case.before.copy()), []
+            for at, mode in zip((0, 2), order):
+                with mode(), self.subTest([m.__name__ for m in order]):
+                    outputs.append(case.layer.call([as_torch(x[:, at:at + 2]) for x in case.rows], pool=pool, ring=ring,
+                                                   read_slots=torch.tensor([7]), accepted=torch.tensor([at])))
+            expected = expected or [o.clone() for o in outputs]
+            self.assertTrue(all(torch.equal(a, b) for a, b in zip(outputs, expected)))
+
     def test_fewer_rows(self):
         # Calls have fewer rows than the ring: what was there from before counts no more.
         case = Case(3, Delta, N=1, T=9)
