@@ -82,16 +82,16 @@ class Tree:
         # Rows behind the last one are in the sequence, but nothing of them is kept.
         self._path = door.take_along(above, xp.where(back < 0, 0, back), 2).reshape(N, T * self.depth)
 
-    def plan(self, given):
-        door, (N, T), depth = _door("parents", self._path, "[N, T]"), self.shape, self.depth
-        xp = door.namespace
+    def plan(self, given, door):
+        (N, T), depth = self.shape, self.depth
+        path, last_row, xp = _of(door, "parents", self._path), _of(door, "parents", self._last), door.namespace
 
         def rows(name, x):
             _check_sizes(name, x, (N, T, *x.shape[2:]), "'parents'")
-            return _pick(x, self._path).reshape(N * T, depth, *x.shape[2:])
+            return _pick(x, path).reshape(N * T, depth, *x.shape[2:])
 
         def outputs(o):
-            return _pick(o, self._last.reshape(N * T, 1)).reshape(N, T, *o.shape[2:])
+            return _pick(o, last_row.reshape(N * T, 1)).reshape(N, T, *o.shape[2:])
 
         read, write = given.read, given.write
         if read is not None and given.accepted is not None:
@@ -104,15 +104,15 @@ class Tree:
         if read is not None:
             _door("read_slots", read, "[N]")
             _check_sizes("read_slots", read, (N,), "'parents'")
-            read = (read[:, None] + self._last * 0).reshape(N * T)
+            read = (read[:, None] + last_row * 0).reshape(N * T)
         if write is not None:
             _door("write_slots", write, "[N, T]")
             _check_sizes("write_slots", write, (N, T), "'parents'")
             if given.same:
                 raise TensorError("'write_slots' is 'read_slots', but several rows of a tree start from the slot "
                                   "that is read: give slots of their own")
-            place = _count(self._path.reshape(N, T, depth), 2)
-            write = xp.where(place == self._last[:, :, None], write[:, :, None], -1).reshape(N * T, depth)
+            place = _count(path.reshape(N, T, depth), 2)
+            write = xp.where(place == last_row[:, :, None], write[:, :, None], -1).reshape(N * T, depth)
         return Plan(door, read, write, rows, outputs)
 
 
@@ -133,12 +133,12 @@ class Ring:
         if self.rows < 1:
             raise TensorError(f"a ring keeps at least 1 row, not {self.rows}")
 
-    def plan(self, given):
+    def plan(self, given, door):
         pool, read, accepted = given.pools[0], given.read, given.accepted
         if accepted is None or read is None or given.write is not None:
             raise TensorError("'ring' needs 'read_slots' and 'accepted', and writes to no other slots: leave out "
                               "'write_slots'")
-        door = _door("read_slots", read, "[N]")
+        _door("read_slots", read, "[N]")
         _door("accepted", accepted, "[N]")
         _check_sizes("accepted", accepted, read.shape, "'read_slots'")
         if not hasattr(door, "zeros_like"):
@@ -168,7 +168,7 @@ class Ring:
             kept = self._kept.get(name)
             if kept is None:
                 kept = self._kept[name] = door.kept_zeros(x, (slots + 1, R, *x.shape[2:]))
-            if kept.shape[0] != slots + 1 or kept.shape[2:] != x.shape[2:] or kept.dtype != x.dtype:
+            if kept.shape[0] != slots + 1 or kept.shape[2:] != x.shape[2:] or str(kept.dtype) != str(x.dtype):
                 raise TensorError(f"the ring keeps rows of '{name}' as {kept.dtype} {list(kept.shape[2:])} of "
                                   f"{kept.shape[0] - 1} slots, but got {x.dtype} {list(x.shape[2:])} and a pool of "
                                   f"{slots}; one ring serves one layer")
@@ -186,13 +186,28 @@ class Ring:
         return Plan(door, read, write, rows, outputs, finish)
 
 
-def plan_of(given):
-    """The Plan of what a call says of its drafts, or None."""
+def _of(door, name, tensor):
+    """A tensor of another library, NumPy's, as one of the door's; what is none stays."""
+    if not hasattr(door, "prepare") or _arrays.door_of(tensor) in (None, door):
+        return tensor
+    try:
+        return door.prepare([tensor])[0]
+    except TensorError as error:
+        raise TensorError(f"'{name}': {error}") from None
+
+
+def plan_of(given, names, values):
+    """The Plan of what a call says of its drafts. `values` are its arguments, of these `names`."""
     if given.parents is not None and given.ring is not None:
         raise TensorError("'parents' and 'ring' are two ways to verify drafts; give one")
+    parents = given.parents._path if isinstance(given.parents, Tree) else given.parents
+    door = _arrays.common_door([(n, x) for n, x in (*zip(names, values), *zip(given.names(), given.pools),
+                                                    *given.indices(), ("parents", parents)) if _arrays.is_tensor(x)])
+    # All are arrays of one library from here on.
+    given.read, given.write, given.accepted = (
+        _of(door, n, x) for n, x in (("read_slots", given.read), ("write_slots", given.write),
+                                     ("accepted", given.accepted)))
     if given.ring is not None:
-        return given.ring.plan(given)
-    if given.parents is None:
-        return None
-    tree = given.parents if isinstance(given.parents, Tree) else Tree(given.parents)
-    return tree.plan(given)
+        return given.ring.plan(given, door)
+    tree = given.parents if isinstance(given.parents, Tree) else Tree(_of(door, "parents", parents))
+    return tree.plan(given, door)

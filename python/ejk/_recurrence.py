@@ -224,13 +224,14 @@ class Recurrence:
         named = dict(named)
         own = {n: named.pop(n) for n in _pools.KEYWORDS if n in named}
         given = _pools.Given(self._states, pool, **own)
-        plan = _drafts.plan_of(given)
-        if not plan:
+        if given.parents is None and given.ring is None:
             return arguments, named, given, None
+        bound = self._bind(arguments, named)
+        plan = _drafts.plan_of(given, self._names, bound)
         if cu_seqlens is not None or self._reverse:
             raise TensorError("'parents' and 'ring' take rows [N, T, …] from the first to the last, "
                               + ("in reverse" if self._reverse else "packed by 'cu_seqlens'") + " they are not")
-        values = plan.values(self._names, self._bind(arguments, named))
+        values = plan.values(self._names, bound)
         return values, {}, given.planned(plan), plan
 
     def program(self, /, *arguments, initial_state=None, cu_seqlens=None, pool=None, **named):

@@ -306,6 +306,57 @@ class Rings(unittest.TestCase):
                       accepted=jnp.asarray(accepted), ring=serving.Ring(3), value_major=case.layer.value_major)
 
 
+@unittest.skipUnless(torch, "torch is not installed")
+class TwoLibraries(unittest.TestCase):
+    """NumPy's arrays go with torch's, whichever tensor of a call they are."""
+
+    def call(self, in_numpy, names, **options):
+        """Outputs and pool of two calls, in which the tensors `in_numpy` are NumPy's."""
+        case, found = Case(2, Delta, T=4), []
+        given = {**dict(zip(names, case.rows)), "pool": case.pool, **options}
+        for at in range(2):
+            if "accepted" in given and at:
+                given["accepted"] = given["accepted"] + 1
+            mixed = {n: x if n in in_numpy or not isinstance(x, np.ndarray) else as_torch(x) for n, x in given.items()}
+            with torch.no_grad():
+                found.append(np.asarray(case.layer.call([mixed.pop(n) for n in names], **mixed)))
+        return [*found, case.pool]
+
+    def check(self, **options):
+        names = [f"row{i}" for i in range(5)]
+        every = [*names, "pool", *options]
+        expected = self.call((), names, **options)
+        for in_numpy in (*[(n,) for n in every], *[[m for m in every if m != n] for n in every], every):
+            with self.subTest(in_numpy=in_numpy):
+                for a, b in zip(self.call(in_numpy, names, **options), expected):
+                    np.testing.assert_array_equal(a, b)
+
+    def test_slots(self):
+        self.check(read_slots=np.array([0, 1, 2]), write_slots=np.array([3, 4, 5]))
+
+    def test_rings(self):
+        whole, self.call = self.call, lambda *a, **o: whole(*a, ring=serving.Ring(4), **o)
+        self.check(read_slots=np.array([0, 1, 2]), accepted=np.array([0, 0, 0]))
+
+    def test_trees(self):
+        parents, read = np.array([[-1, 0, 0, 1]] * 3), np.array([0, 1, 2])
+        write = np.arange(3, 15).reshape(3, 4)
+        self.check(parents=parents, read_slots=read, write_slots=write)
+        self.check(parents=parents, read_slots=read)
+        self.check(parents=parents, read_slots=write + 12, accepted=np.array([1, 2, 3]), write_slots=write)
+        whole = self.call
+        for tree in (serving.Tree(parents), serving.Tree(torch.from_numpy(parents))):
+            self.call = lambda *a, tree=tree, **o: whole(*a, parents=tree, **o)
+            self.check(read_slots=read, write_slots=write)
+
+    def test_a_ring_of_another_library(self):
+        case, ring = Case(2, Delta, T=4), serving.Ring(4)
+        given = dict(pool=case.pool, read_slots=np.array([0, 1, 2]), accepted=np.array([0, 0, 0]), ring=ring)
+        case.layer.call(case.rows, **given)
+        with self.assertRaisesRegex(ejk.TensorError, "as float32 .* but got torch.float32"):
+            case.layer.call([as_torch(x) for x in case.rows], **given)
+
+
 class Kernels(unittest.TestCase):
     """What a package does in a call, by its manifest: one kernel, and no workspace."""
 
