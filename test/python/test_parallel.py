@@ -334,6 +334,33 @@ class Split(unittest.TestCase):
             packed, _ = case("gla", True)
             ejk.split(ejk.ops.gla, **packed, cu_seqlens=[0, 5, 5, 21, 41], parts=2)
 
+    def test_float64(self):
+        for name in (*FUNCTIONS, "linear_attn", "lightning_attn", "delta_rule"):
+            for packed in (False, True):
+                tensors, options = case({"linear_attn": "retention", "lightning_attn": "retention",
+                                         "delta_rule": "gated_delta_rule"}.get(name, name), packed)
+                tensors = {n: t.double() for n, t in tensors.items() if n != "g" or name != "delta_rule"}
+                if name == "lightning_attn":
+                    options |= {"layer_idx": 1, "num_layers": 4}
+                for initial in (True, False):
+                    if not initial:
+                        del tensors["initial_state"]
+                    results = []
+                    for function in (getattr(ejk.ops, name),
+                                     functools.partial(ejk.split, getattr(ejk.ops, name), parts=3)):
+                        own = {n: t.clone().requires_grad_() for n, t in tensors.items()}
+                        o, state = function(**own, **options)
+                        self.assertEqual((o.dtype, state.dtype), (torch.float64,) * 2)
+                        losses(o, state).backward()
+                        results.append([o.detach(), state.detach(), *[t.grad for t in own.values()]])
+                    # The scale of retention's step is a number of float32.
+                    limit = 3e-8 if name == "retention" else 1e-12
+                    for what, a, b in zip(["o", "state", *tensors], *results):
+                        self.assertLessEqual(error(a, b.detach()), limit, (name, packed, what))
+        tensors["k"] = tensors["k"].float()
+        with self.assertRaisesRegex(ejk.TensorError, "'q' is float64, .* but 'k' is f32"):
+            ejk.split(ejk.ops.delta_rule, **tensors, parts=2)
+
     def test_segments_without_rows(self):
         for name in FUNCTIONS:
             for packed in (False, True):

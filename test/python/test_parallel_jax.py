@@ -142,6 +142,17 @@ class ShardMap(unittest.TestCase):
                 tensors["dt_bias"] = jnp.asarray([0.3, 0.6])
                 self.forward("mamba2_ssd", tensors, dt_softplus=softplus, **options)
 
+    def test_float64(self):
+        with jax.enable_x64(True):
+            for name in ("gla", "recurrent", "mamba2_ssd", "gated_delta_rule"):
+                for packed in (False, True):
+                    tensors, options = case(name, packed)
+                    for dtype in (jnp.float32, jnp.float64):  # rows in float32 where others may be in float64
+                        given = {n: t.astype(dtype) for n, t in tensors.items()}
+                        self.forward(name, given, **options)
+                        del given["initial_state"]
+                        self.forward(name, given, **options)
+
     def test_no_initial_state_and_a_scale(self):
         for packed in (False, True):
             tensors, options = case("recurrent", packed)

@@ -48,6 +48,8 @@ class Job:
         self.initial_state = initial_state
         k, v = tensors["k"], tensors["v"]
         self.device = k.device
+        # States, and what they are multiplied by, are in float32, or in float64 where everything is.
+        self.dtype = torch.float64 if k.dtype == torch.float64 else torch.float32
         self.heads, self.K, self.V = max(tensors["q"].shape[2], v.shape[2]), k.shape[3], v.shape[3]
         packed = segment.offsets is not None
         self.rows = 1 if packed else k.shape[0]
@@ -98,7 +100,7 @@ class Job:
         return torch.where(self._mask(segment.begins), self.initial_state, zero)
 
     def _zero(self):
-        return torch.zeros(self.state_shape, dtype=torch.float32, device=self.device)
+        return torch.zeros(self.state_shape, dtype=self.dtype, device=self.device)
 
     def transition(self):
         """What each part multiplies a state by, where a state passes through it: [rows, H, K +
@@ -107,8 +109,8 @@ class Job:
         if self.delta:
             rows = self.rows * self.parts
             if not segment.whole or not (segment.from_left or segment.to_right):
-                return k.new_zeros(rows, self.heads, self.K, self.K, dtype=torch.float32)
-            identity = torch.eye(self.K, device=k.device).expand(rows, self.heads, -1, -1)
+                return k.new_zeros(rows, self.heads, self.K, self.K, dtype=self.dtype)
+            identity = torch.eye(self.K, dtype=self.dtype, device=k.device).expand(rows, self.heads, -1, -1)
             return _entries.delta_transition(self.tensors, self.constants, identity.contiguous())
 
         def total(name):
@@ -117,13 +119,12 @@ class Job:
                 return 0
             # In two steps, of which the first has work for a whole device.
             whole = gate.shape[1] // _ROWS_OF_SUM * _ROWS_OF_SUM
-            sums = gate[:, :whole].unflatten(1, (-1, _ROWS_OF_SUM)).sum(2, dtype=torch.float32).sum(1)
-            return sums if whole == gate.shape[1] else sums + gate[:, whole:].sum(1, dtype=torch.float32)
-        keys = k.new_zeros(self.rows * self.parts, self.heads, self.K,
-                           dtype=torch.float32) + total("gk")
+            sums = gate[:, :whole].unflatten(1, (-1, _ROWS_OF_SUM)).sum(2, dtype=self.dtype).sum(1)
+            return sums if whole == gate.shape[1] else sums + gate[:, whole:].sum(1, dtype=self.dtype)
+        keys = k.new_zeros(self.rows * self.parts, self.heads, self.K, dtype=self.dtype) + total("gk")
         g, gamma = total("g"), self.tensors.get("g_gamma")
         if "dt" in self.tensors:
-            step = self.tensors["dt"].float() + self.tensors.get("dt_bias", 0)
+            step = self.tensors["dt"].to(self.dtype) + self.tensors.get("dt_bias", 0)
             step = F.softplus(step) if self.constants["dt_softplus"] else step
             g = self.tensors["A"] * step.sum(1)
         if gamma is not None:

@@ -105,20 +105,25 @@ def _main(tensors, h0, cu, constants, delta):
     return (ops.kda if g.ndim == 4 else ops.gated_delta_rule)(g=g, **named)
 
 
+def _wide(tensors):
+    """The type of states, and of what they are multiplied by."""
+    return jnp.float64 if tensors["k"].dtype == jnp.float64 else jnp.float32
+
+
 def _transition(tensors, constants, delta):
-    k = tensors["k"]
+    k, wide = tensors["k"], _wide(tensors)
     H, K = max(tensors["q"].shape[2], tensors["v"].shape[2]), k.shape[3]
     if delta:
-        identity = jnp.broadcast_to(jnp.eye(K, dtype=jnp.float32), (k.shape[0], H, K, K))
+        identity = jnp.broadcast_to(jnp.eye(K, dtype=wide), (k.shape[0], H, K, K))
         return _entries.delta_transition(tensors, dict(constants), identity)
 
     def total(name):
-        return tensors[name].astype(jnp.float32).sum(1) if name in tensors else 0.0
-    keys = jnp.zeros((k.shape[0], H, K)) + total("gk")
+        return tensors[name].astype(wide).sum(1) if name in tensors else 0.0
+    keys = jnp.zeros((k.shape[0], H, K), wide) + total("gk")
     if "g" in tensors:
         keys = keys + total("g")[..., None]
     if "dt" in tensors:
-        step = tensors["dt"].astype(jnp.float32) + tensors.get("dt_bias", 0)
+        step = tensors["dt"].astype(wide) + tensors.get("dt_bias", 0)
         step = jax.nn.softplus(step) if dict(constants)["dt_softplus"] else step
         keys = keys + (tensors["A"] * step.sum(1))[..., None]
     if "g_gamma" in tensors:
@@ -182,7 +187,7 @@ def _run(axis, tensors, initial_state, cu_seqlens, delta, **constants):
         raise TensorError(f"packed sequences have a batch of 1, but 'k' has {k.shape[0]}")
     if initial_state is None:
         count = k.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
-        initial_state = jnp.zeros((count, v.shape[2], k.shape[3], v.shape[3]), jnp.float32)
+        initial_state = jnp.zeros((count, v.shape[2], k.shape[3], v.shape[3]), _wide(tensors))
     tensors, initial_state = jax.tree.map(functools.partial(_varying, axis),
                                           (tensors, initial_state))
     return _over_time((axis, tuple(constants.items()), delta), tensors, initial_state, cu_seqlens)
@@ -209,14 +214,14 @@ def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, axis, scale=No
                 cu_seqlens, False, scale=scale)
 
 
-def gla(q, k, v, g, **named):
+def gla(q, k, v, g, *, axis, scale=None, initial_state=None, cu_seqlens=None):
     """`recurrent` with a gate for each key channel, g [B, T, H, K]."""
-    return recurrent(q, k, v, g, **named)
+    return recurrent(q, k, v, g, axis=axis, scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens)
 
 
-def simple_gla(q, k, v, g=None, g_gamma=None, **named):
+def simple_gla(q, k, v, g=None, g_gamma=None, *, axis, scale=None, initial_state=None, cu_seqlens=None):
     """`recurrent` with a gate for each head: g [B, T, H], or g_gamma [H]."""
-    return recurrent(q, k, v, g, g_gamma, **named)
+    return recurrent(q, k, v, g, g_gamma, axis=axis, scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens)
 
 
 def mamba2_ssd(x, dt, A, B, C, D=None, dt_bias=None, *, axis, dt_softplus=False, initial_state=None,

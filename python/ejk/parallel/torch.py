@@ -11,7 +11,9 @@ from operator import index
 
 import torch
 
+from .._arrays import check_exact
 from .._errors import TensorError
+from .._torch_tensors import describe
 from ._segments import Segment, boundaries, checked_bound
 from ._torch_job import OVER_TIME, Job
 
@@ -103,8 +105,11 @@ def _run(group, tensors, initial_state, cu_seqlens, delta, **constants):
     offsets = None if cu_seqlens is None else [int(n) for n in cu_seqlens]
     if offsets is not None and k.shape[0] != 1:
         raise TensorError(f"packed sequences have a batch of 1, but 'k' has {k.shape[0]}")
+    # By the names of Mamba-2's own operands, too.
+    own = {"q": "C", "k": "B", "v": "x"} if "dt" in tensors else {}
+    exact = check_exact([own.get(n, n) for n in tensors], [describe(t) for t in tensors.values()])
     if initial_state is not None:
-        initial_state = initial_state.float()
+        initial_state = initial_state.to(torch.float64 if exact else torch.float32)
     if isinstance(group, Local):
         cuts = _used(boundaries(group.lengths(rows)), offsets)
         if not cuts:
@@ -172,32 +177,39 @@ def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, in
                 initial_state, cu_seqlens, False, scale=scale)
 
 
-def gla(q, k, v, g, **named):
+def gla(q, k, v, g, *, scale=None, initial_state=None, cu_seqlens=None, group=None):
     """`recurrent` with a gate for each key channel, g [B, T, H, K]."""
-    return recurrent(q, k, v, g, **named)
+    return recurrent(q, k, v, g, scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens, group=group)
 
 
-def simple_gla(q, k, v, g=None, g_gamma=None, **named):
+def simple_gla(q, k, v, g=None, g_gamma=None, *, scale=None, initial_state=None, cu_seqlens=None, group=None):
     """`recurrent` with a gate for each head: g [B, T, H], or g_gamma [H]."""
-    return recurrent(q, k, v, g, g_gamma, **named)
+    return recurrent(q, k, v, g, g_gamma, scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens,
+                     group=group)
 
 
-def lightning_attn(q, k, v, layer_idx, num_layers, **named):
+def _head_numbers(q):
+    """0, 1, 2, … of the heads, in the type of a gate of theirs."""
+    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
+    return torch.arange(q.shape[2], device=q.device, dtype=dtype)
+
+
+def lightning_attn(q, k, v, layer_idx, num_layers, *, scale=None, initial_state=None, cu_seqlens=None, group=None):
     """`recurrent` with lightning attention's decays."""
-    heads = torch.arange(q.shape[2], device=q.device, dtype=torch.float32)
-    return recurrent(q, k, v, g_gamma=-(8 / q.shape[2]) * (1 - layer_idx / num_layers) * heads,
-                     **named)
+    rate = -(8 / q.shape[2]) * (1 - layer_idx / num_layers)
+    return recurrent(q, k, v, g_gamma=rate * _head_numbers(q), scale=scale, initial_state=initial_state,
+                     cu_seqlens=cu_seqlens, group=group)
 
 
-def retention(q, k, v, **named):
+def retention(q, k, v, *, scale=None, initial_state=None, cu_seqlens=None, group=None):
     """`recurrent` with RetNet's decays."""
-    heads = torch.arange(q.shape[2], device=q.device, dtype=torch.float32)
-    return recurrent(q, k, v, g_gamma=torch.log1p(-torch.exp2(-5 - heads)), **named)
+    return recurrent(q, k, v, g_gamma=torch.log1p(-torch.exp2(-5 - _head_numbers(q))), scale=scale,
+                     initial_state=initial_state, cu_seqlens=cu_seqlens, group=group)
 
 
-def linear_attn(q, k, v, **named):
+def linear_attn(q, k, v, *, scale=None, initial_state=None, cu_seqlens=None, group=None):
     """`recurrent` without a gate."""
-    return recurrent(q, k, v, **named)
+    return recurrent(q, k, v, scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens, group=group)
 
 
 def mamba2_ssd(x, dt, A, B, C, D=None, dt_bias=None, *, dt_softplus=False, initial_state=None,
