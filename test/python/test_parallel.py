@@ -334,6 +334,22 @@ class Split(unittest.TestCase):
             packed, _ = case("gla", True)
             ejk.split(ejk.ops.gla, **packed, cu_seqlens=[0, 5, 5, 21, 41], parts=2)
 
+    def test_keywords_that_split_has_not(self):
+        tensors, options = case("gla", True)
+        for wrong in ({"reverse": True}, {"shared_state": True}, {"save_states": False}, {"pool": None},
+                      {"group": None}, {"scales": 1.0}):
+            message = f"ejk.split takes no '{[*wrong][0]}' with 'gla'; it takes q, "
+            with self.assertRaisesRegex(ejk.TensorError, message):
+                ejk.split(ejk.ops.gla, **tensors, **options, **wrong, parts=2)
+        # What asks for nothing is taken.
+        function = functools.partial(ejk.ops.gla, reverse=False, save_states=True)
+        found = ejk.split(function, **tensors, **options, parts=2)
+        for a, b in zip(found, ejk.split(ejk.ops.gla, **tensors, **options, parts=2)):
+            self.assertTrue(torch.equal(a, b))
+        for name in ("gla", "simple_gla", "retention", "linear_attn", "lightning_attn"):
+            with self.assertRaisesRegex(TypeError, name):
+                getattr(parallel, name)(*[tensors["q"]] * 3, reverse=True)
+
     def test_float64(self):
         for name in (*FUNCTIONS, "linear_attn", "lightning_attn", "delta_rule"):
             for packed in (False, True):

@@ -1,6 +1,7 @@
 """Which sequences a segment begins, ends, and shares with its neighbours."""
 
 import functools
+import inspect
 
 from .. import _arrays
 from .._errors import TensorError
@@ -72,7 +73,22 @@ def split(function, *tensors, parts, **named):
         if door and door.__name__ != "ejk._torch" and tensor is not named.get("cu_seqlens"):
             raise TensorError(f"ejk.split takes tensors of torch, but got a {type(tensor).__module__}."
                               f"{type(tensor).__qualname__}; ejk.parallel.jax divides JAX's arrays in a shard_map")
-    return getattr(torch, name)(*tensors, **named, group=torch.Local(parts))
+    segmented = getattr(torch, name)
+    return segmented(*tensors, **_own(function, segmented, named), group=torch.Local(parts))
+
+
+def _own(function, segmented, named):
+    """The keywords of a call of `function` that the same over segments takes. Others are left out where they ask for
+    nothing."""
+    whole, own = (inspect.signature(f).parameters for f in (function, segmented))
+    takes = [n for n in own if n != "group"]
+    for name, value in named.items():
+        if name in takes:
+            continue
+        if name not in whole or value is not whole[name].default:
+            raise TensorError(f"ejk.split takes no '{name}' with '{function.__name__}'; it takes {', '.join(takes)} "
+                              "and parts")
+    return {n: x for n, x in named.items() if n in takes}
 
 
 def checked_bound(lower_bound):
