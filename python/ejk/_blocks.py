@@ -5,8 +5,8 @@ from ._errors import TensorError
 from ._named import rate_of
 from ._outside import of_shape, operands, wide
 from ._recurrence import Recurrence
-from ._short_convolution import (MOST_CHANNELS, ROWS_OF_PARTS, convolved, convolved_apart, in_16_bits, normalised, rms_norm,
-                                 rows_before, taps_of)
+from ._short_convolution import (MOST_CHANNELS, ROWS_OF_PARTS, convolved, convolved_apart, in_16_bits, normalised,
+                                 operands_before, rms_norm, rows_before, taps_of)
 
 
 # What comes after a recurrence.
@@ -99,12 +99,12 @@ def _gates_of_kda(g, b, A_log, dt_bias, bound, most, cu_seqlens):
 
 
 def _block(gates_of, whole, norm, q, k, v, z, gates, constants, norm_weight, conv_weight, conv_bias, eps,
-           scale, conv_state, output_conv_state, initial_state, cu_seqlens, save_states, bound=None):
+           scale, rows, output_conv_state, initial_state, cu_seqlens, save_states, bound=None):
     """A block of a delta rule that q, k and v come to through a convolution: `gates_of` gives its gates, at
     least `bound`, and rates, of `gates` and `constants`, `norm` is what comes behind, and `whole` all in one."""
     (Hk, K), (Hv, V) = q.shape[2:], v.shape[2:]
     width, taps, biases = taps_of(conv_weight, conv_bias, [(Hk, K), (Hk, K), (Hv, V)])
-    rows = rows_before(conv_state, width, "q, k and v")
+    rows = rows_before(rows, width, {"q": q, "k": k, "v": v}, cu_seqlens)
     wanted = width - 1 if output_conv_state else 0
     scale = float(K) ** -0.5 if scale is None else float(scale)
     weight, channels = of_shape("norm_weight", norm_weight, (1, V)), float(V)
@@ -146,12 +146,13 @@ def gated_delta_net(q, k, v, z, a, b, conv_weight, A_log, dt_bias, norm_weight, 
     result, a tuple of the same shapes. From 64 steps on, 16-bit rows are computed in parts: convolutions,
     gates, recurrence and norm. Gates are float32 between them; the convolved rows and the recurrence's
     output are rounded to their type."""
-    q, k, v, z, a, b, conv_weight, A_log, dt_bias, norm_weight, conv_bias = operands(
+    q, k, v, z, a, b, conv_weight, A_log, dt_bias, norm_weight, conv_bias, *rows = operands(
         *_rows(q, k, v, z), ("a", a, "[B, T, Hv]"), ("b", b, "[B, T, Hv]"),
         ("conv_weight", conv_weight, "[...]"), ("A_log", A_log, "[Hv]"), ("dt_bias", dt_bias, "[Hv]"),
-        ("norm_weight", norm_weight, "[...]"), ("conv_bias", conv_bias, "[...]?"))
+        ("norm_weight", norm_weight, "[...]"), ("conv_bias", conv_bias, "[...]?"),
+        *operands_before(conv_state, "q, k and v"))
     return _block(_gates_of_gdn, _GATED_DELTA_NET, _GATED_NORM_SILU, q, k, v, z, (a, b, A_log, dt_bias),
-                  (_most(allow_neg_eigval),), norm_weight, conv_weight, conv_bias, eps, scale, conv_state,
+                  (_most(allow_neg_eigval),), norm_weight, conv_weight, conv_bias, eps, scale, rows,
                   output_conv_state, initial_state, cu_seqlens, save_states)
 
 
@@ -169,15 +170,16 @@ def kda_block(q, k, v, g, b, z, conv_weight, A_log, dt_bias, norm_weight, *, low
     q, k and v gives their weights one after the other."""
     if lower_bound is not None and not lower_bound < 0:
         raise ValueError(f"kda_block: 'lower_bound' must be below 0, but is {lower_bound!r}")
-    q, k, v, z, g, b, conv_weight, A_log, dt_bias, norm_weight, conv_bias = operands(
+    q, k, v, z, g, b, conv_weight, A_log, dt_bias, norm_weight, conv_bias, *rows = operands(
         *_rows(q, k, v, z), ("g", g, "[B, T, Hv, K]"), ("b", b, "[B, T, Hv]"),
         ("conv_weight", conv_weight, "[...]"), ("A_log", A_log, "[...]"), ("dt_bias", dt_bias, "[...]?"),
-        ("norm_weight", norm_weight, "[...]"), ("conv_bias", conv_bias, "[...]?"))
+        ("norm_weight", norm_weight, "[...]"), ("conv_bias", conv_bias, "[...]?"),
+        *operands_before(conv_state, "q, k and v"))
     if g.shape[3] != k.shape[3]:
         raise TensorError(f"'g' must be [B, T, Hv, K] with K = {k.shape[3]}, but has shape {list(g.shape)}")
     heads, channels = g.shape[2:]
     gates = (g, b, of_shape("A_log", A_log, (heads,)), of_shape("dt_bias", dt_bias, (heads, channels)))
     bound = None if lower_bound is None else float(lower_bound)
     return _block(_gates_of_kda, _KIMI_BLOCK, _GATED_NORM_SIGMOID, q, k, v, z, gates,
-                  (bound, _most(allow_neg_eigval)), norm_weight, conv_weight, conv_bias, eps, scale, conv_state,
+                  (bound, _most(allow_neg_eigval)), norm_weight, conv_weight, conv_bias, eps, scale, rows,
                   output_conv_state, initial_state, cu_seqlens, save_states, bound)

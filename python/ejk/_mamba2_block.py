@@ -6,8 +6,8 @@ from ._errors import TensorError
 from ._named import rate_of
 from ._outside import cast, of_shape, on_cpu, operands, stop_gradient, wide
 from ._recurrence import Recurrence
-from ._short_convolution import (MOST_CHANNELS, ROWS_OF_PARTS, convolved, convolved_apart, in_16_bits, rms_norm,
-                                 rows_before, taps_of)
+from ._short_convolution import (MOST_CHANNELS, ROWS_OF_PARTS, convolved, convolved_apart, in_16_bits, operands_before,
+                                 rms_norm, rows_before, taps_of)
 
 _LARGEST = 3.4e38  # of f32, about
 
@@ -107,16 +107,16 @@ def mamba2_block(x, B, C, z, dt, conv_weight, A_log, dt_bias, D, norm_weight, *,
     The norm is a program of its own, or two and a sum between where it goes over more than 512 channels. From 64
     steps on, 16-bit rows on a GPU are convolved by programs of their own, too, and these and the state-space
     model's output are rounded to their type. In all else y is float32 until the norm."""
-    x, B, C, z, dt, conv_weight, A_log, dt_bias, D, norm_weight, conv_bias = operands(
+    x, B, C, z, dt, conv_weight, A_log, dt_bias, D, norm_weight, conv_bias, *rows = operands(
         ("x", x, "[B, T, H, P]"), ("B", B, "[B, T, G, N]"), ("C", C, "[B, T, G, N]"), ("z", z, "[B, T, H, P]"),
         ("dt", dt, "[B, T, H]"), ("conv_weight", conv_weight, "[...]"), ("A_log", A_log, "[H]"),
         ("dt_bias", dt_bias, "[H]?"), ("D", D, "[H]?"), ("norm_weight", norm_weight, "[...]?"),
-        ("conv_bias", conv_bias, "[...]?"))
+        ("conv_bias", conv_bias, "[...]?"), *operands_before(conv_state, "x, B and C"))
     if tuple(z.shape) != tuple(x.shape):
         raise TensorError(f"'z' must have the shape of 'x', {list(x.shape)}, but has {list(z.shape)}")
     (H, P), (G, N) = x.shape[2:], B.shape[2:]
     width, taps, biases = taps_of(conv_weight, conv_bias, [(H, P), (G, N), (G, N)], "x, B and C")
-    rows = rows_before(conv_state, width, "x, B and C")
+    rows = rows_before(rows, width, {"x": x, "B": B, "C": C}, cu_seqlens)
     wanted = width - 1 if output_conv_state else 0
     groups = G if norm_groups is None else norm_groups
     if norm_weight is not None and (groups < 1 or H % groups):

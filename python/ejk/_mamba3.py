@@ -63,6 +63,10 @@ def _pair(previous):
 def _with_previous(state, B, x, shares, cu_seqlens, reverse):
     """`state` with the first step's share of the row before it: B [N, R, G, N'] and x [N, R, H, P]."""
     (N, R, G, channels), (H, P) = B.shape, x.shape[2:]
+    count = shares.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
+    if not N == x.shape[0] == count:
+        raise TensorError(f"'previous' must have the rows before {count} sequences, but has those of B before {N} and "
+                          f"of x before {x.shape[0]}")
     share = first_row(shares, cu_seqlens, reverse).reshape(N, G, H // G, 1, 1)
     products = (B.reshape(N, R, G, 1, channels, 1) * x.reshape(N, R, G, H // G, 1, P)).sum(1)
     added = (share * products).reshape(N, H, channels, P)

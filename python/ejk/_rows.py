@@ -77,8 +77,9 @@ class Rows:
             halo = found
             if (halo[1].dtype, halo[1].channels, halo[1].rank) != (argument.dtype, argument.channels,
                                                                    argument.rank):
+                own, wanted = (f"{a.dtype} with {a.channels or 'no'} channels" for a in (halo[1], argument))
                 fail(f"'{halo[1].name}', the rows before the first of '{argument.name}', must have "
-                     "its element type and its channels")
+                     f"its element type and its channels, {wanted}, but is {own}")
         known = self._halos.setdefault(index, halo)
         if (known and known[0]) != (halo and halo[0]):
             fail(f"'{argument.name}' has one kind of rows before its first: give 'initial' to "

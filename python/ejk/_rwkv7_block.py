@@ -69,8 +69,9 @@ def rwkv7_shift(x, x_r, x_w, x_k, x_v, x_a, x_g=None, *, row=None, output_row=Fa
         (n, share, "[...]?" if n == "x_g" else "[...]")
         for n, share in zip(names, (x_r, x_w, x_k, x_v, x_a, x_g))])
     B, T, D = x.shape
-    if row is not None and row.shape[1] != D:
-        raise TensorError(f"'row' must be [N, D] with D = {D}, but has shape {list(row.shape)}")
+    count = B if cu_seqlens is None else cu_seqlens.shape[0] - 1
+    if row is not None and (row.dtype != x.dtype or list(row.shape) != [count, D]):
+        raise TensorError(f"'row' must be {x.dtype} {[count, D]}, as 'x' is, but is {row.dtype} {list(row.shape)}")
     channels = _of_a_head(D)
     heads = D // channels
     shares = [of_shape(n, share, (heads, channels)) for n, share in zip(names, shares)]

@@ -68,11 +68,25 @@ def taps_of(weight, bias, sizes, names="q, k and v"):
     return width, taps, biases
 
 
-def rows_before(conv_state, width, names):
+def operands_before(conv_state, names):
+    """The rows before the first of three tensors, each None where nothing is given, as `operands` takes them."""
     rows = conv_state if conv_state is not None else (None,) * 3
     if len(rows) != 3:
         raise TensorError(f"'conv_state' must be a tuple of the rows of {names}, but has {len(rows)} entries")
-    return (None,) * 3 if width == 1 else rows
+    return [("conv_state", row, "[N, W-1, heads, channels]?") for row in rows]
+
+
+def rows_before(rows, width, tensors, cu_seqlens):
+    """The rows before the first of `tensors`, three by name, as a convolution takes them."""
+    if width == 1:
+        return (None,) * 3
+    for (name, x), row in zip(tensors.items(), rows):
+        count = x.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
+        wanted = [count, width - 1, *x.shape[2:]]
+        if row is not None and (row.dtype != x.dtype or list(row.shape) != wanted):
+            raise TensorError(f"'conv_state' must have the rows of '{name}' as {x.dtype} {wanted}, but has {row.dtype} "
+                              f"{list(row.shape)}")
+    return tuple(rows)
 
 
 def convolved_apart(tensors, taps, biases, rows, wanted, normalised, cu_seqlens):

@@ -15,7 +15,8 @@ from ._errors import EjkError, TensorError
 from ._torch_tensors import OWN, check_devices, check_no_tangent, describe, prepare, to_numpy
 
 __all__ = ["call", "call_in_pools", "check_devices", "concatenate", "copy", "describe", "kept_zeros", "namespace",
-           "prepare", "quick", "quick_in_pools", "remember", "remember_in_pools", "take_along", "to_numpy", "zeros_like"]
+           "prepare", "quick", "quick_in_pools", "remember", "remember_in_pools", "take_along", "to_numpy",
+           "zeros_like"]
 
 #===------------------------------------------------------------------------===#
 # The operators

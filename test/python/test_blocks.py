@@ -275,6 +275,27 @@ class Parts(unittest.TestCase):
             ejk.ops.kda_block(x, x, x, x, x[..., 0], x, torch.randn(24, 4), torch.zeros(2), None,
                               torch.ones(4), lower_bound=5)
 
+    def test_rows_before_the_first_that_do_not_fit(self):
+        half = torch.float16
+        for steps, kind in ((3, torch.float32), (3, half), (70, half)):
+            x, gate = torch.randn(1, steps, 2, 4, dtype=kind), torch.randn(1, steps, 2, dtype=kind)
+            weight, ones, zeros = torch.randn(24, 1, 4, dtype=kind), torch.ones(4), torch.zeros(2)
+            good = torch.zeros(1, 3, 2, 4, dtype=kind)
+            other = torch.float32 if kind == half else half
+            for wrong, message in ((good.to(other), rf"'conv_state' must have the rows of 'v' as {kind} "
+                                                    rf"\[1, 3, 2, 4\], but has {other} \[1, 3, 2, 4\]"),
+                                   (good[:, :2], r"'conv_state' .* 'v' .*, but has \S+ \[1, 2, 2, 4\]"),
+                                   (good[..., :3], r"'conv_state' .* 'v' .*, but has \S+ \[1, 3, 2, 3\]"),
+                                   (good.expand(2, 3, 2, 4), r"'conv_state' .* 'v' .*, but has \S+ \[2, 3, 2, 4\]"),
+                                   (good[0], r"'conv_state' must be \[N, W-1, heads, channels\], but has shape"),
+                                   (good.to("meta"), "'conv_state' on meta"), ([0.0], "'conv_state' must be a tensor")):
+                state = (good, good, wrong)
+                with self.assertRaisesRegex(ejk.TensorError, message):
+                    ejk.ops.gated_delta_net(x, x, x, x, gate, gate, weight, zeros, zeros, ones, conv_state=state)
+                with self.assertRaisesRegex(ejk.TensorError, message):
+                    ejk.ops.kda_block(x, x, x, x, gate, x, weight, zeros, None, ones, conv_state=state)
+            ejk.ops.gated_delta_net(x, x, x, x, gate, gate, weight, zeros, zeros, ones, conv_state=(good, None, good))
+
     def test_which_kernels(self):
         """Of rows, one each, forward; chunks for the recurrence and its derivative."""
         from ejk import _blocks, _short_convolution

@@ -215,7 +215,9 @@ class Definition(Comparing):
         operands = case()
         for wrong, message in ((dict(conv_weight=torch.randn(40, 1, 4)), r"'conv_weight' must be \[44, 1, W\].* x, B and C"),
                                (dict(norm_groups=3), "'norm_groups' must divide the 4 heads"),
-                               (dict(conv_state=(None,) * 2), "rows of x, B and C, but has 2")):
+                               (dict(conv_state=(None,) * 2), "rows of x, B and C, but has 2"),
+                               (dict(conv_state=(None, operands["B"][:, :3].half(), None)),
+                                "'conv_state' must have the rows of 'B' as torch.float32 .*, but has torch.float16")):
             with self.assertRaisesRegex(ejk.TensorError, message):
                 call(**{**operands, **wrong})
 

@@ -193,7 +193,8 @@ class Torch(unittest.TestCase):
                 (dict(trap=torch.rand(1, 3, 4)), "'trap' must have the shape of 'dt'"),
                 (dict(previous=state[0]), "'previous' must be a pair"),
                 (dict(previous=(state[0][:, 0], state[1])), r"'previous' must have B of shape \[N, 3, 2, 6\]"),
-                (dict(previous=(state[0], state[1][:, :2])), r"'previous' must have x of shape \[N, 4, 5\]")):
+                (dict(previous=(state[0], state[1][:, :2])), r"'previous' must have x of shape \[N, 4, 5\]"),
+                (dict(previous=(state[0].expand(2, 3, 2, 6), state[1])), "'previous' .* 1 sequences, .* before 2")):
             with self.subTest(message), self.assertRaisesRegex(ejk.TensorError, message):
                 ejk.ops.mamba3_mimo(**{**case, **change})
 

@@ -143,6 +143,13 @@ class Definition(unittest.TestCase):
             with self.assertRaisesRegex(ejk.TensorError, message):
                 call(**case(**{without: None}))
 
+    def test_a_row_before_the_first_that_does_not_fit(self):
+        x, shares = torch.zeros(2, 3, 8, dtype=torch.bfloat16), [torch.zeros(8, dtype=torch.bfloat16)] * 6
+        for row in (torch.zeros(2, 8), x[:1, 0], x[:, 0, :7]):
+            with self.assertRaisesRegex(ejk.TensorError, r"'row' must be torch.bfloat16 \[2, 8\], as 'x' is, but is " +
+                                        rf"{row.dtype} \[{row.shape[0]}, {row.shape[1]}\]"):
+                ejk.ops.rwkv7_shift(x, *shares, row=row)
+
     def test_which_kernels(self):
         x, h = torch.zeros(1, 4096, 4, 64, dtype=torch.bfloat16), torch.zeros(4, 64)
         found = _rwkv7_block._RWKV7.explain(x, x, x, x, x, h, h, x, x, target="sm_90a")
