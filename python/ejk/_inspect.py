@@ -48,6 +48,12 @@ class CompiledFunction:
         return f"<ejk function {self._program.name}({', '.join(self.names)})>"
 
     def __call__(self, /, *tensors, **named):
+        tensors, door = self._read(tensors, named)
+        results = _pools.call(door, self._program, tensors)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _read(self, tensors, named):
+        """A call's tensors in the program's order, as its door takes them, and the door."""
         tensors = self._order(tensors, named)
         door = _arrays.common_door(zip(self.names, tensors))
         tensors, described = _arrays.read(door, self.names, tensors)
@@ -55,8 +61,7 @@ class CompiledFunction:
             if dtype != tensor["dtype"] and not (dtype == "f64" and tensor["dtype"][0] != "i"):
                 raise TensorError(f"'{tensor['name']}' must be {tensor['dtype']}, but is {dtype} "
                                   f"{list(shape)}")
-        results = _pools.call(door, self._program, tensors)
-        return results[0] if len(results) == 1 else tuple(results)
+        return tensors, door
 
     def _order(self, tensors, named):
         tensors = list(tensors)
@@ -81,14 +86,11 @@ class CompiledFunction:
 
     def explain(self, /, *tensors, target=None, derivatives=0, **named):
         """How tensors like these are computed."""
-        tensors = self._order(tensors, named)
-        door = _arrays.common_door(zip(self.names, tensors))
-        return explain(self._program, tensors, door, target, derivatives)
+        return explain(self._program, *self._read(tensors, named), target, derivatives)
 
     def check(self, /, *tensors, **named):
         """Compares a call with the f64 interpreter: the relative error of each result."""
-        tensors = self._order(tensors, named)
-        return check(self._program, tensors, _arrays.common_door(zip(self.names, tensors)))
+        return check(self._program, *self._read(tensors, named))
 
 
 def write_package(program, path, target, derivatives):

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import itertools
 import pickle
 import unittest
 
@@ -152,6 +153,33 @@ class Kinds(unittest.TestCase):
         self.assertTrue(q.is_neg())
         found = gated.check(q, t["k"], t["v"], t["g"])
         self.assertEqual(str(found), str(gated.check(q.resolve_neg(), t["k"], t["v"], t["g"])))
+
+
+class NumpyBesideTorch(unittest.TestCase):
+    """What a call takes, `check` and `explain` of the same function take."""
+
+    TEXT = """func.func @f(%q: tensor<?x?x?x4xf32>, %k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x4xf32>)
+        -> (tensor<?x?x?x4xf32>, tensor<?x?x4x4xf32>) {
+      %o, %ht = ejk.gla %q, %k, %v {} : tensor<?x?x?x4xf32>, tensor<?x?x?x4xf32>, tensor<?x?x?x4xf32>
+          -> tensor<?x?x?x4xf32>, tensor<?x?x4x4xf32>
+      return %o, %ht : tensor<?x?x?x4xf32>, tensor<?x?x4x4xf32>
+    }"""
+
+    def test_each(self):
+        own = ejk.recurrence(lambda S, q, k, v: ((S := S.add(k, v)), S.read(q)))
+        x = torch.rand(1, 3, 1, 4)
+        for function in (ejk.compile(self.TEXT), own):
+            expected, kernels = function(x, x, x), function.explain(x, x, x).kernels
+            for numpys in itertools.product((False, True), repeat=3):
+                given = [x.numpy() if n else x for n in numpys]
+                for a, b in zip(function(*given), expected):
+                    self.assertTrue(torch.equal(torch.as_tensor(a), b))
+                self.assertLess(max(function.check(*given).values()), 1e-5)
+                self.assertEqual(function.explain(*given).kernels, kernels)
+        function = ejk.compile(self.TEXT)
+        for what in (function, function.check, function.explain):
+            with self.assertRaisesRegex(ejk.TensorError, "'v' must be f32, but is f16"):
+                what(x, x, x.half())
 
 
 class Shapes(unittest.TestCase):
