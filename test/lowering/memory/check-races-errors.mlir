@@ -66,6 +66,61 @@ func.func @copies(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
 
 // -----
 
+// Where paths join, the path with the fewest later groups counts: without the branch's copy, the wait
+// ends none.
+func.func @copies_of_one_path(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xbf16>)
+      attributes {tile.shared_bytes = 18432 : i64, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xbf16>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %c64 = arith.constant 64 : index
+    %more = arith.cmpi slt, %c64, %length : index
+    // expected-note @below {{'tile.load' writes there}}
+    %a = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<shared at 0>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    scf.if %more {
+      %b = tile.load %kr[%c64, %c0] {tile.layouts = [#tile.layout<shared at 9216>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    }
+    tile.wait_copies 1
+    tile.barrier
+    // expected-error @below {{races in shared memory: a wait is missing between 'tile.convert' and an earlier access, at bytes 0 to 9216}}
+    %y = tile.convert %a to <fragments over 4 by 1> : vector<64x64xbf16>
+    tile.store %y, %or[%c0, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
+    tile.wait_copies 0
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xbf16>
+}
+
+// -----
+
+// A copy on each path makes one later group.
+func.func @copies_of_both_paths(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xbf16>)
+      attributes {tile.shared_bytes = 18432 : i64, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xbf16>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %c64 = arith.constant 64 : index
+    %more = arith.cmpi slt, %c64, %length : index
+    %a = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<shared at 0>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    scf.if %more {
+      %b = tile.load %kr[%c64, %c0] {tile.layouts = [#tile.layout<shared at 9216>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    } else {
+      %b = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<shared at 9216>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    }
+    tile.wait_copies 1
+    tile.barrier
+    %y = tile.convert %a to <fragments over 4 by 1> : vector<64x64xbf16>
+    tile.store %y, %or[%c0, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
+    tile.wait_copies 0
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xbf16>
+}
+
+// -----
+
 // wgmma sees what threads stored after a fence.
 func.func @fence(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
   %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xf32>)
@@ -135,6 +190,62 @@ func.func @matmul(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
     tile.end
   }
   return %o : tensor<?x?x?x64xf32>
+}
+
+// -----
+
+// Matmuls are waited for before a branch, so that each path has issued the same ones.
+func.func @matmul_before_branch(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xf32>)
+      attributes {tile.shared_bytes = 16384 : i64, tile.warpgroups, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xf32>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %c64 = arith.constant 64 : index
+    %more = arith.cmpi slt, %c64, %length : index
+    %zero = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<0.0> : vector<64x64xf32>
+    %x = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    %a = tile.convert %x to <swizzled at 0> : vector<64x64xbf16>
+    tile.fence
+    tile.barrier
+    %d = tile.dot %a, %a transposed, %zero {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
+    // expected-error @below {{is not planned: matmuls are outstanding where it begins}}
+    scf.if %more {
+      %e = tile.dot %a, %a transposed, %zero {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
+      tile.wait_matmuls 1
+    }
+    tile.wait_matmuls 0
+    tile.store %d, %or[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xf32>
+}
+
+// -----
+
+// Nor does a matmul of one path stay outstanding where the paths join.
+func.func @matmul_in_branch(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xbf16>)
+      attributes {tile.shared_bytes = 16384 : i64, tile.warpgroups, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xbf16>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %c64 = arith.constant 64 : index
+    %more = arith.cmpi slt, %c64, %length : index
+    %zero = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<0.0> : vector<64x64xf32>
+    %x = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    %a = tile.convert %x to <swizzled at 0> : vector<64x64xbf16>
+    tile.fence
+    tile.barrier
+    scf.if %more {
+      // expected-error @below {{is not planned: a matmul is waited for in its own block}}
+      %d = tile.dot %a, %a transposed, %zero {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
+    }
+    tile.wait_matmuls 0
+    tile.store %x, %or[%c0, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xbf16>
 }
 
 // -----
