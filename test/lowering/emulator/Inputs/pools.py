@@ -36,6 +36,7 @@ class Case(NamedTuple):
     apart: bool = False   # an index to read and one to write
     drafts: bool = False  # the state after each row to a slot of its own
     first: int = 0
+    second: int = 0       # slots of a pool of another state; its scan has both states
 
 
 CASES = [Case("f32", "i32", 16, 16, 1), Case("bf16", "i32", 64, 128, 1), Case("f16", "i64", 48, 64, 1),
@@ -48,7 +49,11 @@ CASES = [Case("f32", "i32", 16, 16, 1), Case("bf16", "i32", 64, 128, 1), Case("f
          Case("f32", "i32", 64, 64, 70, 1, "chunk", turned=True, apart=True, first=1),
          Case("f32", "i32", 32, 16, 4, drafts=True, first=1),
          Case("bf16", "i32", 64, 64, 3, 2, drafts=True, turned=True),
-         Case("f16", "i64", 60, 20, 8, drafts=True, turned=True, first=1)]
+         Case("f16", "i64", 60, 20, 8, drafts=True, turned=True, first=1),
+         # A second pool with fewer slots than the first, and with more.
+         Case("f32", "i32", 16, 16, 3, second=6), Case("f32", "i64", 16, 16, 3, second=POOL + 8),
+         Case("bf16", "i32", 32, 32, 2, second=6, apart=True), Case("f32", "i32", 64, 64, 70, 1, "chunk", second=6),
+         Case("f16", "i32", 20, 60, 3, turned=True, second=POOL + 8, first=1)]
 
 
 def program(case):
@@ -61,8 +66,20 @@ def program(case):
     taken = f"accepted(%accepted : {count}) " * case.drafts
     arguments = [f"%q: {q}", f"%k: {k}", f"%v: {v}", f"%g: tensor<?x?x?x{K}xf32>", f"%pool: {pool}",
                  f"%index: {index}"]
+    arguments += [f"%pool2: {pool}"] * bool(case.second)
     arguments += [f"%accepted: {count}"] * case.drafts + [f"%other: {index}"] * case.apart
     end = "%other" if case.apart else "%index"
+    smaller = "%pool2" if 0 < case.second < POOL else "%pool"
+    # What another state adds to the text: its start, its step, its place among the states, its end.
+    vectors = f"vector<{K}x{V}xf32>, vector<{K}xf32>"
+    start2, step2, carried2, next2, end2, name2 = (text * bool(case.second) for text in (
+        f"\n  %r0 = ejk.read_states %pool2 at %index {options} : {pool}, {index} -> {state}",
+        f"\n    %R1 = ejk.outer_add %R, %qw, %vw : {vectors}, vector<{V}xf32>"
+        f"\n    %o2 = ejk.read %R1, %kw along key : {vectors}"
+        f"\n    %os = arith.addf %ow, %o2 : vector<{V}xf32>",
+        f", %R = %r0 : {state}", f", %R1 : vector<{K}x{V}xf32>, vector<{K}x{V}xf32>",
+        f"\n  %updated2 = ejk.write_states %rt to %pool2 at {end} {options} : {state}, {pool}, {index}",
+        f', {pool} {{ejk.name = "updated2"}}'))
     saved, offsets = ("%ht", "") if not case.drafts else ("%kept", " save_every 1")
     queries = "queries" if case.group > 1 else ""
     body = f"""
@@ -71,25 +88,25 @@ def program(case):
     %vw = arith.extf %vt : vector<{V}xbf16> to vector<{V}xf32>
     %S1 = ejk.outer_add %gw, %kw, %vw : vector<{K}x{V}xf32>, vector<{K}xf32>, vector<{V}xf32>
     %qw = arith.extf %qt : vector<{K}xbf16> to vector<{K}xf32>
-    %ow = ejk.read %S1, %qw along key : vector<{K}x{V}xf32>, vector<{K}xf32>
-    %ot = arith.truncf %ow : vector<{V}xf32> to vector<{V}xbf16>
-    ejk.yield states(%S1 : vector<{K}x{V}xf32>) outputs(%ot : vector<{V}xbf16>)"""
+    %ow = ejk.read %S1, %qw along key : vector<{K}x{V}xf32>, vector<{K}xf32>{step2}
+    %ot = arith.truncf {"%os" if step2 else "%ow"} : vector<{V}xf32> to vector<{V}xbf16>
+    ejk.yield states(%S1{next2 or f" : vector<{K}x{V}xf32>"}) outputs(%ot : vector<{V}xbf16>)"""
     rows = f"%kt = %k : {k}, %vt = %v : {v}, %gt = %g : tensor<?x?x?x{K}xf32>"
     first = f"sequences({rows}) queries(%qt = %q : {q})" if queries else \
         f"sequences(%qt = %q : {q}, {rows})"
     indices = "%index, %other" if case.apart else "%index"
     return f"""
 func.func @decode({', '.join(arguments)})
-    -> ({v} {{ejk.name = "o"}}, {pool} {{ejk.name = "updated"}}) {{
-  %h0 = ejk.read_states %pool at %index {taken}{options} : {pool}, {index} -> {state}
-  %o, %ht{', %kept' * case.drafts} = ejk.scan{offsets} {first}
-      states(%S = %h0 : {state}) -> ({v}){f' saves({state})' * case.drafts} {{{body}{
+    -> ({v} {{ejk.name = "o"}}, {pool} {{ejk.name = "updated"}}{name2}) {{
+  %h0 = ejk.read_states %pool at %index {taken}{options} : {pool}, {index} -> {state}{start2}
+  %o, %ht{', %rt' * bool(case.second)}{', %kept' * case.drafts} = ejk.scan{offsets} {first}
+      states(%S = %h0 : {state}{carried2}) -> ({v}){f' saves({state})' * case.drafts} {{{body}{
         f' saves(%S1 : vector<{K}x{V}xf32>)' * case.drafts}
   }}
-  %shown = ejk.zero_skipped %o of %pool at {indices} {{first_slot = {case.first} : i64}}
+  %shown = ejk.zero_skipped %o of {smaller} at {indices} {{first_slot = {case.first} : i64}}
       : {v}, {pool}, {', '.join([index] * (1 + case.apart))}
-  %updated = ejk.write_states {saved} to %pool at {end} {options} : {state}, {pool}, {index}
-  return %shown, %updated : {v}, {pool}
+  %updated = ejk.write_states {saved} to %pool at {end} {options} : {state}, {pool}, {index}{end2}
+  return %shown, %updated{", %updated2" * bool(case.second)} : {v}, {pool}{f", {pool}" * bool(case.second)}
 }}
 """
 
@@ -115,14 +132,16 @@ def check(args, case, random, folder):
     with open(path, "w") as file:
         file.write(program(case))
     shape = (case.V, case.K) if case.turned else (case.K, case.V)
-    pool = tensors.round_to(random.standard_normal((POOL, H, *shape)), case.kind)
+    pools = {"pool": POOL, "pool2": case.second}
+    pools = {name: tensors.round_to(random.standard_normal((slots, H, *shape)), case.kind)
+             for name, slots in pools.items() if slots}
 
     def rows(heads, channels):
         return random.standard_normal((N, case.T, heads, channels))
     inputs = {"q": ("bf16", rows(H * case.group, case.K)), "k": ("bf16", rows(H, case.K)),
               "v": ("bf16", rows(H, case.V)),
               "g": ("f32", -random.exponential(0.5, (N, case.T, H, case.K))),
-              "pool": (case.kind, pool), "index": (case.integer, ONE)}
+              "index": (case.integer, ONE)} | {name: (case.kind, pool) for name, pool in pools.items()}
     if case.apart:
         inputs["other"] = (case.integer, OTHER)
     if case.drafts:
@@ -137,7 +156,8 @@ def check(args, case, random, folder):
     found = run(args, path, given, folder, args.device, case.schedule)
 
     def is_slot(index):
-        return (index >= case.first) & (index < POOL)
+        return (index >= case.first) & (index < min(map(len, pools.values())))
+    given_index = inputs["other" if case.apart else "index"][1]
     for name in ("index", "other"):
         if name in inputs:
             index = inputs[name][1]
@@ -146,12 +166,16 @@ def check(args, case, random, folder):
     expected = run(args, path, given, folder, "interpreter", "step")
     written = inputs["other" if case.apart else "index"][1].ravel()
     written = np.unique(written[is_slot(written)])
-    others = np.setdiff1d(np.arange(POOL), written)
     skipped = ~np.any([is_slot(inputs[n][1].reshape(N, -1)).any(1) for n in ("index", "other")
                        if n in inputs], axis=0)
     o = error(found["o"], expected["o"])
-    states = error(found["updated"][written], expected["updated"][written])
-    untouched = np.array_equal(found["updated"][others], np.asarray(pool, np.float64)[others])
+    states, untouched = 0, True
+    for name, pool in pools.items():
+        updated = name.replace("pool", "updated")
+        # A kernel of both states skips an index that only one pool has a slot for, two kernels do not.
+        others = np.setdiff1d(np.arange(len(pool)), given_index)
+        states = max(states, error(found[updated][written], expected[updated][written]))
+        untouched &= np.array_equal(found[updated][others], np.asarray(pool, np.float64)[others])
     cleared = skipped.any() and not found["o"][skipped].any()
     # Roundings of o, and of states, to 16 bits; in chunks of matmuls' operands as well.
     least = 1e-6 if case.kind == "f32" and case.schedule != "chunk" else 5e-3
