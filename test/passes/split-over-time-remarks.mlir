@@ -45,6 +45,56 @@ func.func @of_another(%x: tensor<1x64x1x4xf32>) -> tensor<1x1x4x4xf32> {
 
 // -----
 
+// A state that is corrected by a read, whose vector another state gives.
+func.func @read_by_another(%x: tensor<1x64x1x4xf32>) -> tensor<1x1x4x4xf32> {
+  %sum, %ht = ejk.scan sequences(%xt = %x : tensor<1x64x1x4xf32>)
+      states(%s = zero : tensor<1x1x4xf32>, %S = zero : tensor<1x1x4x4xf32>) {
+    %s1 = arith.addf %s, %xt : vector<4xf32>
+    %r = ejk.read %S, %s1 along key : vector<4x4xf32>, vector<4xf32>
+    %u = arith.subf %xt, %r : vector<4xf32>
+    // expected-remark@+1 {{not split over time: how it corrects a state depends on another one}}
+    %S1 = ejk.outer_add %S, %xt, %u : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%s1, %S1 : vector<4xf32>, vector<4x4xf32>)
+  }
+  return %ht : tensor<1x1x4x4xf32>
+}
+
+// -----
+
+// So does a rate that another state gives.
+func.func @rate_of_another(%x: tensor<1x64x1x4xf32>) -> tensor<1x1x4x4xf32> {
+  %sum, %ht = ejk.scan sequences(%xt = %x : tensor<1x64x1x4xf32>)
+      states(%s = zero : tensor<1x1x4xf32>, %S = zero : tensor<1x1x4x4xf32>) {
+    %s1 = arith.addf %s, %xt : vector<4xf32>
+    %r = ejk.read %S, %xt along key : vector<4x4xf32>, vector<4xf32>
+    %n = ejk.sum %s1 : vector<4xf32>
+    %rate = vector.broadcast %n : f32 to vector<4xf32>
+    %u = arith.mulf %r, %rate : vector<4xf32>
+    // expected-remark@+1 {{not split over time: how it corrects a state depends on another one}}
+    %S1 = ejk.outer_add %S, %xt, %u : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%s1, %S1 : vector<4xf32>, vector<4x4xf32>)
+  }
+  return %ht : tensor<1x1x4x4xf32>
+}
+
+// -----
+
+// And so does a value, from which the state's own read is subtracted.
+func.func @value_of_another(%x: tensor<1x64x1x4xf32>) -> tensor<1x1x4x4xf32> {
+  %sum, %ht = ejk.scan sequences(%xt = %x : tensor<1x64x1x4xf32>)
+      states(%s = zero : tensor<1x1x4xf32>, %S = zero : tensor<1x1x4x4xf32>) {
+    %s1 = arith.addf %s, %xt : vector<4xf32>
+    %r = ejk.read %S, %xt along key : vector<4x4xf32>, vector<4xf32>
+    %u = arith.subf %s1, %r : vector<4xf32>
+    // expected-remark@+1 {{not split over time: what it adds depends on another state}}
+    %S1 = ejk.outer_add %S, %xt, %u : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%s1, %S1 : vector<4xf32>, vector<4x4xf32>)
+  }
+  return %ht : tensor<1x1x4x4xf32>
+}
+
+// -----
+
 func.func @gate_from_state(%x: tensor<1x64x1x4xf32>) -> tensor<1x1x4x4xf32> {
   %ht = ejk.scan sequences(%xt = %x : tensor<1x64x1x4xf32>)
       states(%S = zero : tensor<1x1x4x4xf32>) {
@@ -65,6 +115,33 @@ func.func @not_a_sum(%x: tensor<1x64x1xf32>) -> tensor<1x1xf32> {
     ejk.yield states(%s1 : f32)
   }
   return %ht : tensor<1x1xf32>
+}
+
+// -----
+
+// The sign of x - s alternates: where a segment starts, the state before it counts as added or as subtracted.
+func.func @alternating_sum(%x: tensor<1x64x1xf32>) -> tensor<1x1xf32> {
+  // expected-remark@+1 {{not split over time: state 0, a number or vector, must be a sum of itself and terms that do not depend on it}}
+  %ht = ejk.scan sequences(%xt = %x : tensor<1x64x1xf32>) states(%s = zero : tensor<1x1xf32>) {
+    %s1 = arith.subf %xt, %s : f32
+    ejk.yield states(%s1 : f32)
+  }
+  return %ht : tensor<1x1xf32>
+}
+
+// -----
+
+// The same where a term is added first, and a matrix is carried beside the sum.
+func.func @alternating_later(%x: tensor<1x64x1x4xf32>) -> tensor<1x64x1x4xf32> {
+  // expected-remark@+1 {{not split over time: state 1, a number or vector, must be a sum of itself and terms that do not depend on it}}
+  %o, %ht, %st = ejk.scan sequences(%xt = %x : tensor<1x64x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>, %s = zero : tensor<1x1x4xf32>) -> (tensor<1x64x1x4xf32>) {
+    %S1 = ejk.outer_add %S, %xt, %xt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    %s1 = arith.addf %s, %xt : vector<4xf32>
+    %s2 = arith.subf %xt, %s1 : vector<4xf32>
+    ejk.yield states(%S1, %s2 : vector<4x4xf32>, vector<4xf32>) outputs(%s2 : vector<4xf32>)
+  }
+  return %o : tensor<1x64x1x4xf32>
 }
 
 // -----

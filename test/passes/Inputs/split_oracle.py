@@ -1,4 +1,4 @@
-"""Runs the oracle's tests with their scans divided into segments.
+"""Runs the oracle's tests, or others like them, with their scans divided into segments.
 
     split_oracle.py --ejk-opt EJK_OPT --data DIR FILE...
 
