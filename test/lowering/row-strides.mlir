@@ -11,10 +11,14 @@
 // RUN: %{gpu} %examples/gated_delta.mlir --random=B=2,T=100,Hv=4,Hk=2 --schedule=chunk --vjp | FileCheck %s
 // RUN: %{gpu} %examples/packed.mlir --random=T=100,H=2,Hkv=1,N=3 --vjp | FileCheck %s
 // RUN: %{gpu} %s --entry=conv --random=B=2,T=70,H=2 | FileCheck %s
+// RUN: %{gpu} %s --entry=dense_first --random=B=2,T=20,H=2 | FileCheck %s
+// RUN: %{gpu} %s --entry=dense_last --random=B=2,T=20,H=2 | FileCheck %s
 // RUN: env EJK_EMULATOR_CAPABILITY=80 %{gpu} %examples/gla.mlir --random=B=2,T=70,H=4,Hkv=2 --vjp | FileCheck %s
 // RUN: %{cpu} %examples/gla.mlir --random=B=2,T=70,H=4,Hkv=2 --vjp | FileCheck %s
 // RUN: %{cpu} %examples/gated_delta.mlir --random=B=2,T=100,Hv=4,Hk=2 --schedule=chunk | FileCheck %s
 // RUN: %{cpu} %s --entry=conv --random=B=2,T=70,H=2 | FileCheck %s
+// RUN: %{cpu} %s --entry=dense_first --random=B=2,T=20,H=2 | FileCheck %s
+// RUN: %{cpu} %s --entry=dense_last --random=B=2,T=20,H=2 | FileCheck %s
 // CHECK-NOT: FAIL
 // CHECK:     check {{.*}}: pass
 // CHECK-NOT: FAIL
@@ -49,4 +53,39 @@ func.func @passed(%k: tensor<?x?x?x32xf32>, %v: tensor<?x?x?x32xf32>)
   %o, %ht = ejk.recurrent %k, %k, %v : tensor<?x?x?x32xf32>, tensor<?x?x?x32xf32>, tensor<?x?x?x32xf32>
       -> tensor<?x?x?x32xf32>, tensor<?x?x32x32xf32>
   return %o, %k : tensor<?x?x?x32xf32>, tensor<?x?x?x32xf32>
+}
+
+// Scans that do the same may share a kernel. One that was made for rows one behind the other, which another kernel
+// wrote, must not read an argument, whose rows may lie apart.
+func.func @dense_first(%x: tensor<?x?x?x32xf32>) -> (tensor<?x?x?x32xf32>, tensor<?x?x?x32xf32>) {
+  %y = ejk.scan sequences(%xt = %x : tensor<?x?x?x32xf32>) -> (tensor<?x?x?x32xf32>) {
+    %e = math.tanh %xt : vector<32xf32>
+    ejk.yield outputs(%e : vector<32xf32>)
+  }
+  %a, %at = ejk.scan sequences(%t = %y : tensor<?x?x?x32xf32>) states(%s = zero : tensor<?x?x32xf32>)
+      -> (tensor<?x?x?x32xf32>) {
+    %n = arith.addf %s, %t : vector<32xf32>
+    ejk.yield states(%n : vector<32xf32>) outputs(%n : vector<32xf32>)
+  }
+  %b, %bt = ejk.scan sequences(%t = %x : tensor<?x?x?x32xf32>) states(%s = zero : tensor<?x?x32xf32>)
+      -> (tensor<?x?x?x32xf32>) {
+    %n = arith.addf %s, %t : vector<32xf32>
+    ejk.yield states(%n : vector<32xf32>) outputs(%n : vector<32xf32>)
+  }
+  return %a, %b : tensor<?x?x?x32xf32>, tensor<?x?x?x32xf32>
+}
+
+// In this order one kernel may serve both, with the row stride that it is given.
+func.func @dense_last(%x: tensor<?x?x?x32xf32>) -> (tensor<?x?x?x32xf32>, tensor<?x?x?x32xf32>) {
+  %a, %at = ejk.scan sequences(%t = %x : tensor<?x?x?x32xf32>) states(%s = zero : tensor<?x?x32xf32>)
+      -> (tensor<?x?x?x32xf32>) {
+    %n = arith.addf %s, %t : vector<32xf32>
+    ejk.yield states(%n : vector<32xf32>) outputs(%n : vector<32xf32>)
+  }
+  %b, %bt = ejk.scan sequences(%t = %a : tensor<?x?x?x32xf32>) states(%s = zero : tensor<?x?x32xf32>)
+      -> (tensor<?x?x?x32xf32>) {
+    %n = arith.addf %s, %t : vector<32xf32>
+    ejk.yield states(%n : vector<32xf32>) outputs(%n : vector<32xf32>)
+  }
+  return %a, %b : tensor<?x?x?x32xf32>, tensor<?x?x?x32xf32>
 }
