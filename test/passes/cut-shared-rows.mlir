@@ -85,6 +85,92 @@ func.func @shared() {
   return
 }
 
+// A key that heads share, divided with a number of each of these heads, is a key of each head: it stays in the step.
+// CHECK-LABEL: func.func @parameter_of_heads
+// CHECK-NOT:     ejk.yield outputs
+// CHECK:         ejk.scan
+// CHECK:           math.rsqrt
+// CHECK:           ejk.outer_add
+func.func @parameter_of_heads() {
+  %k = check.random normal seed 1 : tensor<2x9x1x4xbf16>
+  %v = check.random normal seed 2 : tensor<2x9x2x3xbf16>
+  %eps = check.random normal seed 3 : tensor<2xf32>
+  %h0 = check.random normal seed 4 : tensor<2x2x4x3xf32>
+  %o, %St = ejk.scan
+      sequences(%vt = %v : tensor<2x9x2x3xbf16>, %kt = %k : tensor<2x9x1x4xbf16>)
+      parameters(%ep = %eps : tensor<2xf32> as f32)
+      states(%S = %h0 : tensor<2x2x4x3xf32>) -> (tensor<2x9x2x3xf32>) {
+    %kw = arith.extf %kt : vector<4xbf16> to vector<4xf32>
+    %vw = arith.extf %vt : vector<3xbf16> to vector<3xf32>
+    %squares = arith.mulf %kw, %kw : vector<4xf32>
+    %sum = ejk.sum %squares : vector<4xf32>
+    %epsilon = math.exp %ep : f32
+    %more = arith.addf %sum, %epsilon : f32
+    %over = math.rsqrt %more : f32
+    %each = vector.broadcast %over : f32 to vector<4xf32>
+    %kn = arith.mulf %kw, %each : vector<4xf32>
+    %r = ejk.read %S, %kn along key : vector<4x3xf32>, vector<4xf32>
+    %error = arith.subf %vw, %r : vector<3xf32>
+    %S1 = ejk.outer_add %S, %kn, %error : vector<4x3xf32>, vector<4xf32>, vector<3xf32>
+    ejk.yield states(%S1 : vector<4x3xf32>) outputs(%r : vector<3xf32>)
+  }
+  %kns = ejk.scan sequences(%vt = %v : tensor<2x9x2x3xbf16>, %kt = %k : tensor<2x9x1x4xbf16>)
+      parameters(%ep = %eps : tensor<2xf32> as f32) -> (tensor<2x9x2x4xf32>) {
+    %kw = arith.extf %kt : vector<4xbf16> to vector<4xf32>
+    %squares = arith.mulf %kw, %kw : vector<4xf32>
+    %sum = ejk.sum %squares : vector<4xf32>
+    %epsilon = math.exp %ep : f32
+    %more = arith.addf %sum, %epsilon : f32
+    %over = math.rsqrt %more : f32
+    %each = vector.broadcast %over : f32 to vector<4xf32>
+    %kn = arith.mulf %kw, %each : vector<4xf32>
+    ejk.yield outputs(%kn : vector<4xf32>)
+  }
+  %want, %Su = ejk.scan
+      sequences(%vt = %v : tensor<2x9x2x3xbf16>, %kn = %kns : tensor<2x9x2x4xf32>)
+      states(%S = %h0 : tensor<2x2x4x3xf32>) -> (tensor<2x9x2x3xf32>) {
+    %vw = arith.extf %vt : vector<3xbf16> to vector<3xf32>
+    %r = ejk.read %S, %kn along key : vector<4x3xf32>, vector<4xf32>
+    %error = arith.subf %vw, %r : vector<3xf32>
+    %S1 = ejk.outer_add %S, %kn, %error : vector<4x3xf32>, vector<4xf32>, vector<3xf32>
+    ejk.yield states(%S1 : vector<4x3xf32>) outputs(%r : vector<3xf32>)
+  }
+  check.expect_close %o, %want max_relative 1.0e-13 : tensor<2x9x2x3xf32>
+  check.expect_close %St, %Su max_relative 1.0e-13 : tensor<2x2x4x3xf32>
+  return
+}
+
+// A number of all heads leaves it one key.
+// CHECK-LABEL: func.func @parameter_of_all
+// CHECK:         ejk.scan
+// CHECK:           math.rsqrt
+// CHECK-NOT:       ejk.outer_add
+// CHECK:           ejk.yield outputs(%{{.*}} : vector<4xf32>)
+// CHECK:         ejk.scan
+// CHECK-NOT:       math.rsqrt
+// CHECK:           ejk.outer_add
+func.func @parameter_of_all(%k: tensor<2x9x1x4xbf16>, %v: tensor<2x9x2x3xbf16>, %eps: tensor<f32>) -> tensor<2x9x2x3xf32> {
+  %o, %St = ejk.scan
+      sequences(%vt = %v : tensor<2x9x2x3xbf16>, %kt = %k : tensor<2x9x1x4xbf16>)
+      parameters(%ep = %eps : tensor<f32> as f32)
+      states(%S = zero : tensor<2x2x4x3xf32>) -> (tensor<2x9x2x3xf32>) {
+    %kw = arith.extf %kt : vector<4xbf16> to vector<4xf32>
+    %vw = arith.extf %vt : vector<3xbf16> to vector<3xf32>
+    %squares = arith.mulf %kw, %kw : vector<4xf32>
+    %sum = ejk.sum %squares : vector<4xf32>
+    %epsilon = math.exp %ep : f32
+    %more = arith.addf %sum, %epsilon : f32
+    %over = math.rsqrt %more : f32
+    %each = vector.broadcast %over : f32 to vector<4xf32>
+    %kn = arith.mulf %kw, %each : vector<4xf32>
+    %r = ejk.read %S, %kn along key : vector<4x3xf32>, vector<4xf32>
+    %error = arith.subf %vw, %r : vector<3xf32>
+    %S1 = ejk.outer_add %S, %kn, %error : vector<4x3xf32>, vector<4xf32>, vector<3xf32>
+    ejk.yield states(%S1 : vector<4x3xf32>) outputs(%r : vector<3xf32>)
+  }
+  return %o : tensor<2x9x2x3xf32>
+}
+
 // A key that each head has for itself stays in the step.
 // CHECK-LABEL: func.func @own
 // CHECK-COUNT-1: ejk.scan
