@@ -2,8 +2,8 @@
 
     bounded_gates.py TOLERANCE > cases.mlir
 
-A gate of a channel is -5 sigmoid(x), with x of every size. Each function compares the
-results of one scan."""
+A gate of a channel is -5 sigmoid(x), with x of every size. Or a comparison of the key chooses between a gate of -4 and
+one that only zero bounds, and that is near -40 at times. Each function compares the results of one scan."""
 import itertools
 import sys
 
@@ -15,6 +15,13 @@ def gate(kind, size):
     vector, mask = f"vector<{size}xf32>", f"vector<{size}xi1>"
     lines = [f"%one = arith.constant dense<1.0> : {vector}", f"%five = arith.constant dense<-5.0> : {vector}",
              f"%zero = arith.constant dense<0.0> : {vector}", f"%minus = arith.negf %x : {vector}"]
+    if kind in ("flag", "flag_else"):
+        test, sides = ("oge", "%m, %four") if kind == "flag" else ("olt", "%four, %m")
+        return lines + [f"%four = arith.constant dense<-4.0> : {vector}",
+                        f"%many = arith.constant dense<40.0> : {vector}",
+                        f"%y = arith.mulf %x, %many : {vector}", f"%m = arith.minimumf %y, %zero : {vector}",
+                        f"%b = arith.cmpf {test}, %k, %zero : {vector}",
+                        f"%g = arith.select %b, {sides} : {mask}, {vector}"]
     if kind == "clip":
         return lines + [f"%g = math.clampf %x to [%five, %zero] : {vector}"]
     if kind == "sides":
@@ -66,7 +73,7 @@ def scan(name, kind, axis, reverse, narrow):
 
 print("// cases")
 cases = [*itertools.product(["gated", "delta"], ["key", "value"], [False, True]),
-         ("sides", "key", False), ("clip", "key", False)]
+         ("sides", "key", False), ("clip", "key", False), ("flag", "key", False), ("flag_else", "key", True)]
 for kind, axis, reverse in cases:
     name = f"{kind}_{axis}" + "_reverse" * reverse
     print(scan(name, kind, axis, reverse, "bf16"))
