@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Random steps that correct their state, as test cases for --ejk-chunk.
 
-    correction_cases.py SEED COUNT TOLERANCE [--rows N] [--whole] [--twice] [--bounded] > cases.mlir
+    correction_cases.py SEED COUNT TOLERANCE [--rows N] [--whole] [--twice] [--thrice] [--bounded] > cases.mlir
 
 Writes to stdout a module of functions, each of which computes one scan twice: from bf16 or f16
 sequences, which --ejk-chunk takes, and from the same numbers widened to f32, which it leaves to
 the step-by-step interpreter. Checks compare the two. A third of the steps, or with --twice
-each, corrects twice, with reads that stand before or after the other correction. With --whole, the scan in f32 has one
-segment for each sequence, so that --ejk-split-over-time leaves it as it is. Keys are normalised in the step;
-some point nearly one way. With --bounded, the step keeps gates within -5 and 0. The numbers that multiply what is read lie in (-2, 0) or (-1, 0).
+each, corrects twice, with reads that stand before or after the other correction. With --thrice,
+each corrects three times. With --whole, the scan in f32 has one segment for each sequence, so that
+--ejk-split-over-time leaves it as it is. Keys are normalised in the step; some point nearly one
+way. With --bounded, the step keeps gates within -5 and 0. The numbers that multiply what is read
+lie in (-2, 0) or (-1, 0).
 """
 import argparse
 import random
@@ -17,7 +19,7 @@ SIZES = [16, 20, 32, 48, 64, 100, 128]
 
 
 class Case:
-    def __init__(self, rng, number, tolerance, rows, whole, twice, bounded):
+    def __init__(self, rng, number, tolerance, rows, whole, twice, bounded, thrice=False):
         self.rng, self.number, self.tolerance, self.whole, self.bounded = rng, number, tolerance, whole, bounded
         self.lines, self.seed = [], rng.randrange(1, 1 << 30)
         self.narrow = rng.choice(["bf16", "bf16", "f16"])
@@ -31,7 +33,8 @@ class Case:
         self.mixer = random.Random(number)  # whose draws change no other one
         if self.mixer.random() < 0.25:
             self.order = "any"
-        self.twice = twice or self.mixer.random() < 0.33
+        self.twice = twice or thrice or self.mixer.random() < 0.33
+        self.thrice = thrice
         self.packed = rng.random() < 0.4
         if self.packed:
             lengths = [rng.choice([0, 1, 7, 16, 33, 64, 70]) for _ in range(rng.choice([1, 2, 4]))]
@@ -88,6 +91,8 @@ class Case:
         sequence("p", H, V)
         if self.twice:
             sequence("d", self.shared, K)
+        if self.thrice:
+            sequence("d3", self.shared, K)
         value, kind = self.draw("uniform", rows + [H], "f32")
         self.sequences.append(("beta", value, kind, None))
         links = []
@@ -137,14 +142,20 @@ class Case:
             text += [f"%near = arith.constant dense<{'4.0' if self.parallel else '0.0'}> : {vK}",
                      f"%dk = arith.addf %dw, %near : {vK}"]
             unit("%dk", "other")
-            # Two corrections by what was read before either are one of both rates' sum.
-            if any(links.index((a,)) > links.index((b,)) >= places[a]
-                   for a, b in (("correct", "again"), ("again", "correct"))):
-                most, again = "1.0", "0.5"
+            # Corrections by what was read before any of them are one of their rates' sum.
+            names = list(places)
+            if any(links.index((a,)) > links.index((b,)) >= places[a] for a in names for b in names):
+                most, again, third = "1.0", "0.5", "0.5"
             else:
                 again = self.mixer.choice(["1.0", "2.0"])
+                third = self.mixer.choice(["1.0", "2.0"]) if self.thrice else None
             text += [f"%most2 = arith.constant {again} : f32", "%c2 = arith.mulf %most2, %beta : f32",
                      f"%c2s = vector.broadcast %c2 : f32 to {vV}"]
+            if self.thrice:
+                text.append(f"%d3k = arith.addf %d3w, %near : {vK}")
+                unit("%d3k", "last")
+                text += [f"%most3 = arith.constant {third} : f32", "%c3 = arith.mulf %most3, %beta : f32",
+                         f"%c3s = vector.broadcast %c3 : f32 to {vV}"]
         text += [f"%most = arith.constant {most} : f32", "%c = arith.mulf %most, %beta : f32",
                  f"%cs = vector.broadcast %c : f32 to {vV}"]
         if self.plain:
@@ -157,6 +168,8 @@ class Case:
                 text.append(f"%r = ejk.read {state}, {read_key} along key : {S}, {vK}")
             if i == places.get("again"):
                 text.append(f"%r2 = ejk.read {state}, %other along key : {S}, {vK}")
+            if i == places.get("third"):
+                text.append(f"%r3 = ejk.read {state}, %last along key : {S}, {vK}")
             if rng.random() < 0.2:
                 text.append(f"%o{i} = ejk.read {state}, %query along key : {S}, {vK}")
                 outputs.append((f"%o{i}", vV))
@@ -177,6 +190,9 @@ class Case:
                 text += [f"%e2 = arith.subf %pw, %r2 : {vV}" if again_of == "delta" else
                          f"%e2 = arith.negf %r2 : {vV}", f"%u2 = arith.mulf %c2s, %e2 : {vV}",
                          f"%S{i} = ejk.outer_add {state}, %other, %u2 : {S}, {vK}, {vV}"]
+            elif link[0] == "third":
+                text += [f"%e3 = arith.subf %vw, %r3 : {vV}", f"%u3 = arith.mulf %c3s, %e3 : {vV}",
+                         f"%S{i} = ejk.outer_add {state}, %last, %u3 : {S}, {vK}, {vV}"]
             else:
                 if form == "delta":
                     text += [f"%e = arith.subf %vw, %r : {vV}", f"%u = arith.mulf %cs, %e : {vV}"]
@@ -210,10 +226,12 @@ class Case:
             self.mixer.shuffle(links)
         if self.twice:
             links.insert(self.mixer.randrange(len(links) + 1), ("again",))
+        if self.thrice:
+            links.insert(self.mixer.randrange(len(links) + 1), ("third",))
         # The read that corrects stands before its outer product; with no gate along values
         # it may stand anywhere before.
         places = {}
-        for name, draws in (("correct", rng), ("again", self.mixer)):
+        for name, draws in (("correct", rng), ("again", self.mixer), ("third", self.mixer)):
             if (name,) not in links:
                 continue
             place = links.index((name,))
@@ -266,11 +284,12 @@ def main():
     parser.add_argument("--rows", type=int)
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--twice", action="store_true")
+    parser.add_argument("--thrice", action="store_true")
     parser.add_argument("--bounded", action="store_true")
     options = parser.parse_args()
     for number in range(options.count):
         case = Case(random.Random(options.seed * 1000003 + number), number, options.tolerance,
-                    options.rows, options.whole, options.twice, options.bounded)
+                    options.rows, options.whole, options.twice, options.bounded, options.thrice)
         case.write()
         print(f"// Case {number}.")
         print(f"func.func @case{number}() {{")
