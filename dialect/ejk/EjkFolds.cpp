@@ -41,37 +41,38 @@ struct DecayOfBroadcast : OpRewritePattern<DecayOp> {
   }
 };
 
-/// The states of `op` that something used depends on: a final state, an output,
-/// or another such state. Those that feed only themselves and each other do not.
-llvm::BitVector findLiveStates(ScanOp op) {
+/// Whether something used depends on state `number` of `op`: a final state, an output, or another
+/// such state. Those that feed only themselves and each other are not live. The search goes from
+/// the state to its uses and ends with the first answer, because a pattern asks whenever an op of
+/// the step changes.
+bool isLiveState(ScanOp op, unsigned number) {
   YieldOp yield = op.getYield();
-  llvm::BitVector live(op.getNumStates());
-  llvm::DenseSet<Value> seen;
-  SmallVector<Value> worklist;
-  for (auto [output, value] : llvm::zip(op.getOutputs(), yield.getOutputs()))
-    if (!output.use_empty())
-      worklist.push_back(value);
-  for (auto [save, value] : llvm::zip(op.getSaves(), yield.getSaves()))
-    if (!save.use_empty())
-      worklist.push_back(value);
-  unsigned firstState = op.getFirstStateArg();
-  auto markLive = [&](unsigned i) {
-    live.set(i);
-    worklist.push_back(yield.getStates()[i]);
+  unsigned numStates = op.getNumStates(), numOutputs = op.getOutputs().size();
+  auto isUsed = [&](unsigned place) {
+    Value result = place < numStates                ? op.getFinalStates()[place]
+                   : place < numStates + numOutputs ? op.getOutputs()[place - numStates]
+                                                    : op.getSaves()[place - numStates - numOutputs];
+    return !result.use_empty();
   };
-  for (auto [i, state] : llvm::enumerate(op.getFinalStates()))
-    if (!state.use_empty())
-      markLive(i);
+  if (isUsed(number))
+    return true;
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> worklist = {op.getStateArgs()[number]};
   while (!worklist.empty()) {
     Value value = worklist.pop_back_val();
     if (!seen.insert(value).second)
       continue;
-    if (Operation *def = value.getDefiningOp())
-      llvm::append_range(worklist, def->getOperands());
-    else if (unsigned number = cast<BlockArgument>(value).getArgNumber(); number >= firstState)
-      markLive(number - firstState);
+    for (OpOperand &use : value.getUses()) {
+      unsigned place = use.getOperandNumber();
+      if (use.getOwner() != yield)
+        llvm::append_range(worklist, use.getOwner()->getResults());
+      else if (isUsed(place))
+        return true;
+      else if (place < numStates)
+        worklist.push_back(op.getStateArgs()[place]);
+    }
   }
-  return live;
+  return false;
 }
 
 /// Drops what a scan computes or takes and nobody uses: outputs and saves, states
@@ -79,10 +80,10 @@ llvm::BitVector findLiveStates(ScanOp op) {
 struct DropUnused : OpRewritePattern<ScanOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ScanOp op, PatternRewriter &rewriter) const override {
-    if (llvm::any_of(op.getStep(), [](Operation &inner) { return inner.getNumRegions() != 0; }))
-      return rewriter.notifyMatchFailure(op, "branches become selects first");
     YieldOp yield = op.getYield();
-    llvm::BitVector keepOutput(op.getOutputs().size()), keepState = findLiveStates(op);
+    llvm::BitVector keepOutput(op.getOutputs().size()), keepState(op.getNumStates());
+    for (unsigned i = 0, e = keepState.size(); i < e; ++i)
+      keepState[i] = isLiveState(op, i);
     for (unsigned i = 0, e = keepOutput.size(); i < e; ++i)
       keepOutput[i] = !op.getOutputs()[i].use_empty();
     llvm::BitVector keepSave(op.getSaves().size()), keepSaved(op.getSavedStates().size());
@@ -97,16 +98,21 @@ struct DropUnused : OpRewritePattern<ScanOp> {
       keepSequence[i] = !op.getSequenceArgs()[i].use_empty();
     // So does the first query, where an output has its heads.
     llvm::BitVector keepQuery(op.getQueries().size(), true);
-    llvm::DenseSet<Value> queryValues = op.findQueryValues();
-    auto isOfQuery = [&](unsigned i) { return queryValues.contains(yield.getOutputs()[i]); };
     for (unsigned i = 0, e = keepQuery.size(); i < e; ++i)
-      keepQuery[i] = !op.getQueryArgs()[i].use_empty() ||
-                     (i == 0 && llvm::any_of(keepOutput.set_bits(), isOfQuery));
+      keepQuery[i] = !op.getQueryArgs()[i].use_empty();
+    if (!keepQuery.empty() && !keepQuery[0]) {
+      llvm::DenseSet<Value> queryValues = op.findQueryValues();
+      keepQuery[0] = llvm::any_of(keepOutput.set_bits(), [&](unsigned i) {
+        return queryValues.contains(yield.getOutputs()[i]);
+      });
+    }
     for (unsigned i = 0, e = keepParameter.size(); i < e; ++i)
       keepParameter[i] = !op.getParameterArgs()[i].use_empty();
     if (keepOutput.all() && keepState.all() && keepSequence.all() && keepParameter.all() &&
         keepSave.all() && keepSaved.all() && keepQuery.all())
       return rewriter.notifyMatchFailure(op, "everything is used");
+    if (llvm::any_of(op.getStep(), [](Operation &inner) { return inner.getNumRegions() != 0; }))
+      return rewriter.notifyMatchFailure(op, "branches become selects first");
 
     SmallVector<Type> outputTypes, stateTypes, parameterTypes, saveTypes;
     SmallVector<Value> sequences, queries, parameters, initials, outputs, states, savedStates,

@@ -82,6 +82,8 @@ class Device:
 @contextlib.contextmanager
 def emulated():
     """Within it, calls in pools of NumPy's arrays run on the device that is given."""
+    if "EJK_CUDA_DRIVER" not in os.environ:
+        raise RuntimeError("EJK_CUDA_DRIVER must name libejk-emulated-cuda.so")
     device = Device()
     with mock.patch.object(_numpy, "call_in_pools", device.call_in_pools):
         yield device
