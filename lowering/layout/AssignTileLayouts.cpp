@@ -363,15 +363,18 @@ private:
   }
 
   /// Whether f32 rows are loaded to registers. Rows with a single use, and what f_fwd gives, need not
-  /// pass through shared memory, which is scarce with `wgmma`. Four lanes read 32 adjacent bytes.
+  /// pass through shared memory, which is scarce with `wgmma`. Four lanes read 32 adjacent bytes. Branches
+  /// take their rows from stages of shared memory.
   bool goesToRegisters(LoadOp load) {
     auto type = cast<VectorType>(load.getType());
     if (!warpgroups || type.getRank() != 2 || !type.getElementType().isF32())
       return false;
+    if (load->hasOneUse())
+      return !isa<vector::ExtractOp>(*load->user_begin());
     size_t place = llvm::find(program.getSequenceArgs(), load.getRows()).getIndex();
-    bool isGiven =
-        place < program.getSequences().size() && isSavedRead(program.getSequences()[place]);
-    return isGiven || (load->hasOneUse() && !isa<vector::ExtractOp>(*load->user_begin()));
+    return place < program.getSequences().size() && isSavedRead(program.getSequences()[place]) &&
+           llvm::all_of(load->getUsers(),
+                        [&](Operation *user) { return user->getBlock() == load->getBlock(); });
   }
 
   /// Whether 16-bit rows are stored through a swizzled tile, from which whole cache lines are
