@@ -28,6 +28,9 @@ class Loaded:
         types = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i32": torch.int32}
         torch.manual_seed(seed)
         self.described = described
+        # A program may name the heads of each tensor.
+        named = [size for t in described.inputs for size in t["shape"] if isinstance(size, str)]
+        sizes = {name: sizes.get("H") for name in named} | sizes
         self.inputs = [given[t["name"]] if t["name"] in given else self.draw(t, sizes, types)
                        for t in described.inputs]
         shapes = tuple(tuple(t.shape) for t in self.inputs)
@@ -49,6 +52,8 @@ class Loaded:
     def draw(self, tensor, sizes, types):
         torch = self.torch
         shape = [self.evaluate(size, sizes) for size in tensor["shape"]]
+        if tensor["dtype"] == "i32":  # a slot of each sequence's own
+            return torch.randperm(sizes["P"], device="cuda")[:shape[0]].to(torch.int32)
         if tensor.get("role") == "log_decay":
             return profiles.draw(torch, self.profile, shape).to(types[tensor["dtype"]])
         if tensor.get("role") == "rate":
