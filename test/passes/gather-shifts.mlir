@@ -76,3 +76,20 @@ func.func @over_time(%dy: tensor<?x?x?x5xf32>) -> tensor<?x?x?x5xf32> {
   %sum = arith.addf %a, %b1 : tensor<?x?x?x5xf32>
   return %sum : tensor<?x?x?x5xf32>
 }
+
+// Two rows of one scan are not taps of one.
+// CHECK-LABEL: func.func @two_rows
+// CHECK:         ejk.shift
+// CHECK:         arith.addf %{{.*}} : tensor<?x?x?x5xf32>
+func.func @two_rows(%a: tensor<?x?x?x5xf32>, %b: tensor<?x?x?x5xf32>, %w0: tensor<?x5xf32>, %w1: tensor<?x5xf32>) -> tensor<?x?x?x5xf32> {
+  %p, %q = ejk.scan sequences(%a_t = %a : tensor<?x?x?x5xf32>, %b_t = %b : tensor<?x?x?x5xf32>)
+      parameters(%w0_h = %w0 : tensor<?x5xf32> as vector<5xf32>, %w1_h = %w1 : tensor<?x5xf32> as vector<5xf32>)
+      -> (tensor<?x?x?x5xf32>, tensor<?x?x?x5xf32>) {
+    %x = arith.mulf %a_t, %w0_h : vector<5xf32>
+    %y = arith.mulf %b_t, %w1_h : vector<5xf32>
+    ejk.yield outputs(%x, %y : vector<5xf32>, vector<5xf32>)
+  }
+  %q1 = ejk.shift %q by 1 : tensor<?x?x?x5xf32>
+  %sum = arith.addf %p, %q1 : tensor<?x?x?x5xf32>
+  return %sum : tensor<?x?x?x5xf32>
+}

@@ -41,7 +41,7 @@ CONVENTIONS = [
     # At a bound x counts as taken; of bounds the wrong way around the upper one is.
     ("math.clampf", (-1, -1, 1), (1, 0, 0)), ("math.clampf", (1, -1, 1), (1, 0, 0)),
     ("math.clampf", (-2, -1, 1), (0, 1, 0)), ("math.clampf", (2, -1, 1), (0, 0, 1)),
-    ("math.clampf", (0, 1, -1), (0, 0, 1)),
+    ("math.clampf", (0, 1, -1), (0, 0, 1)), ("math.clampf", (-2, 1, -1), (0, 0, 1)),
     ("math.cbrt", (0,), (INF,)), ("math.sqrt", (0,), (INF,)), ("math.asin", (1,), (INF,)),
     ("math.acosh", (1,), (INF,)), ("math.atanh", (1,), (INF,)),
     ("math.absf", (0,), (0,)), ("math.copysign", (0, -1), (0, 0)),
