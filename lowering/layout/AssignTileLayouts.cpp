@@ -363,8 +363,8 @@ private:
   }
 
   /// Whether f32 rows are loaded to registers. Rows with a single use, and what f_fwd gives, need not
-  /// pass through shared memory, which is scarce with `wgmma`. Four lanes read 32 adjacent bytes. Branches
-  /// take their rows from stages of shared memory.
+  /// pass through shared memory, which is scarce with `wgmma`. Four lanes read 32 adjacent bytes.
+  /// Branches take their rows from stages of shared memory.
   bool goesToRegisters(LoadOp load) {
     auto type = cast<VectorType>(load.getType());
     if (!warpgroups || type.getRank() != 2 || !type.getElementType().isF32())

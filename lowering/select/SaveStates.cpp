@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace ejk;
 
 //===----------------------------------------------------------------------===//
-// Which state of f a scan of f_vjp walks through
+// Which state of f a scan of f_vjp goes through
 //===----------------------------------------------------------------------===//
 
 /// The state that the one save of `scan` is made of, with what the step does to it.
@@ -54,191 +54,6 @@ std::optional<unsigned> SaveStates::findState(ScanOp derived, unsigned number, S
 void SaveStates::sayWhy(const Twine &why) {
   if (!quiet)
     emitRemark(vjp.getLoc()) << "'" << vjp.getName() << "' takes no saved states: " << why;
-}
-
-//===----------------------------------------------------------------------===//
-// What the steps of f read
-//===----------------------------------------------------------------------===//
-
-/// `scan` once more, in its place, with these more outputs, whose values the caller yields, and
-/// saves.
-static ScanOp rebuilt(ScanOp scan, TypeRange moreOutputs, int64_t every, TypeRange saves) {
-  SmallVector<Value> initials;
-  for (unsigned i = 0; i < scan.getNumStates(); ++i)
-    initials.push_back(scan.getInitialState(i));
-  OpBuilder b(scan->getContext());
-  b.setInsertionPointAfter(scan);
-  SmallVector<Type> outputs(scan.getOutputs().getTypes());
-  llvm::append_range(outputs, moreOutputs);
-  auto made = ScanOp::create(
-      b, scan.getLoc(), outputs, scan.getFinalStates().getTypes(), scan.getSequences(),
-      scan.getParameters(), SmallVector<Type>(scan.getParameterArgs().getTypes()), initials,
-      scan.getCuSeqlens(), scan.getReverse(), every, {}, saves, scan.getSegmentsAttr());
-  made->setDiscardableAttrs(scan->getDiscardableAttrDictionary());
-  made.getBody().takeBody(scan.getBody());
-  for (auto [from, to] : llvm::zip_first(scan.getOutputs(), made.getOutputs()))
-    from.replaceAllUsesWith(to);
-  for (auto [from, to] : llvm::zip(scan.getFinalStates(), made.getFinalStates()))
-    from.replaceAllUsesWith(to);
-  scan.erase();
-  return made;
-}
-
-/// The values of the step of `own` that `derived` computes the same states for, by its outputs.
-std::optional<SmallVector<Value>> SaveStates::findReads(ScanOp derived, ScanOp own) const {
-  bool onlyOutputs =
-      derived.getSaves().empty() && derived.getSavedStates().empty() &&
-      !derived.getOutputs().empty() && derived.getNumStates() == 1 &&
-      llvm::all_of(derived.getFinalStates(), [](Value state) { return state.use_empty(); });
-  std::optional<unsigned> state = onlyOutputs ? findState(derived, 0, own) : std::nullopt;
-  if (!state)
-    return std::nullopt;
-  SmallVector<Value> reads;
-  for (Value there : derived.getYield().getOutputs()) {
-    for (ReadOp read : own.getStep().getOps<ReadOp>())
-      if (areSame(derived, there, own, read.getResult(), isSameTensor,
-                  {derived.getStateArgs()[0], own.getStateArgs()[*state]})) {
-        reads.push_back(read.getResult());
-        break;
-      }
-  }
-  if (reads.size() != derived.getOutputs().size())
-    return std::nullopt;
-  return reads;
-}
-
-/// What steps of f_vjp make of output `number` of `walks`, which is `read` of the step of `own`: a
-/// sum that the step of `own` has, too, and none of them takes the read otherwise. Null if there is
-/// none.
-static Operation *sumOfRead(ScanOp own, Value read, ArrayRef<ScanOp> walks, unsigned number) {
-  if (!llvm::hasSingleElement(read.getUsers()) ||
-      !isa<arith::AddFOp, arith::SubFOp>(*read.user_begin()))
-    return nullptr;
-  Operation *sum = *read.user_begin();
-  for (ScanOp walk : walks) {
-    Value tensor = walk.getOutputs()[number];
-    auto isGiven = [&](Value there, Value here) { return there == tensor && here == read; };
-    for (OpOperand &use : tensor.getUses()) {
-      auto scan = dyn_cast<ScanOp>(use.getOwner());
-      if (!scan || use.getOperandNumber() >= scan.getSequences().size())
-        return nullptr;
-      for (Operation *user : scan.getStep().getArgument(use.getOperandNumber()).getUsers())
-        if (user->getNumResults() != 1 ||
-            !areSame(scan, user->getResult(0), own, sum->getResult(0), isSameTensor, {}, isGiven))
-          return nullptr;
-    }
-  }
-  return sum;
-}
-
-/// `argument` takes the place of `tensor`, or of the sums that steps make of it.
-static void replaceGiven(Value tensor, Value argument, bool isSum) {
-  for (OpOperand &use : llvm::make_early_inc_range(tensor.getUses())) {
-    if (isSum) {
-      BlockArgument arg =
-          cast<ScanOp>(use.getOwner()).getStep().getArgument(use.getOperandNumber());
-      for (Operation *user : llvm::make_early_inc_range(arg.getUsers())) {
-        user->getResult(0).replaceAllUsesWith(arg);
-        user->erase();
-      }
-    }
-    use.set(argument);
-  }
-}
-
-/// `given`, a tensor of f_fwd, becomes its result and an argument of each f_vjp.
-void SaveStates::addRead(Value given) {
-  func::FuncOp fwd = fwds.front();
-  Builder b(fwd.getContext());
-  ShapeAnalysis shapes(fwd);
-  auto type = cast<RankedTensorType>(given.getType());
-  SmallVector<Attribute> shape;
-  for (int64_t d = 0; d < type.getRank(); ++d)
-    shape.push_back(b.getStringAttr(shapes.symbolOf(given, d)));
-  unsigned number = 0;
-  NamedAttrList attributes;
-  attributes.set(kNameAttr, b.getStringAttr(freshName(number)));
-  attributes.set(kShapeAttr, b.getArrayAttr(shape));
-  DictionaryAttr named = attributes.getDictionary(fwd.getContext());
-  Operation *end = fwd.getBody().front().getTerminator();
-  end->insertOperands(end->getNumOperands(), given);
-  (void)fwd.insertResult(fwd.getNumResults(), type, named);
-  attributes.set(kSavedReadAttr, b.getUnitAttr());
-  named = attributes.getDictionary(fwd.getContext());
-  if (numReads++ == 0)
-    firstRead = vjp.getNumArguments();
-  (void)vjp.insertArgument(vjp.getNumArguments(), type, named, vjp.getLoc());
-  for (func::FuncOp other : alternatives)
-    (void)other.insertArgument(other.getNumArguments(), type, named, other.getLoc());
-}
-
-/// `given`, a tensor of an alternative of f_fwd, becomes its next result; false where that of f_fwd has
-/// another type.
-bool SaveStates::addSameRead(func::FuncOp fwd, Value given) {
-  unsigned number = fwd.getNumResults();
-  func::FuncOp first = fwds.front();
-  if (number >= first.getNumResults() || first.getResultTypes()[number] != given.getType())
-    return false;
-  Operation *end = fwd.getBody().front().getTerminator();
-  end->insertOperands(end->getNumOperands(), given);
-  (void)fwd.insertResult(number, given.getType(), first.getResultAttrDict(number));
-  return true;
-}
-
-/// Lets f_fwd give what scans of `derivatives` go over the steps of `function` for. An alternative of
-/// it has the same scans, over segments, and gives the same in the same order; false if it does not.
-bool SaveStates::giveReads(func::FuncOp function, ArrayRef<func::FuncOp> derivatives,
-                           IRMapping &mapping, GetForward forward) {
-  bool isFirst = fwds.empty();
-  unsigned numGiven = 0;
-  for (ScanOp own : function.getBody().getOps<ScanOp>()) {
-    // The same scan in each way to compute f_vjp.
-    std::optional<SmallVector<Value>> reads;
-    SmallVector<ScanOp> walks;
-    for (func::FuncOp derivative : derivatives)
-      for (ScanOp walk : derivative.getBody().getOps<ScanOp>()) {
-        std::optional<SmallVector<Value>> found = findReads(walk, own);
-        if (!found || (reads && found != reads))
-          continue;
-        reads = found;
-        walks.push_back(walk);
-        break;
-      }
-    if (!reads)
-      continue;
-    func::FuncOp fwd = forward();
-    SmallVector<bool> areSums;
-    for (auto [i, read] : llvm::enumerate(*reads)) {
-      Operation *sum = sumOfRead(own, read, walks, i);
-      areSums.push_back(sum);
-      if (sum)
-        read = sum->getResult(0);
-    }
-    SmallVector<Value> copies;
-    for (Value read : *reads)
-      copies.push_back(mapping.lookup(read));
-    auto copy = cast<ScanOp>(mapping.lookup(own.getOperation()));
-    ScanOp made = rebuilt(copy, walks.front().getOutputs().getTypes(), /*every=*/0, {});
-    mapping.map(own.getOperation(), made.getOperation());
-    made.getYield().getOutputsMutable().append(copies);
-    made->setAttr(kGivenReadsAttr, OpBuilder(made).getI64IntegerAttr(copies.size()));
-    for (auto [i, read] : llvm::enumerate(*reads)) {
-      Value given = made.getOutputs()[own.getOutputs().size() + i];
-      if (isFirst)
-        addRead(given);
-      else if (!addSameRead(fwd, given))
-        return false;
-      unsigned place = firstRead + numGiven++;
-      for (ScanOp walk : walks) {
-        Value argument = walk->getParentOfType<func::FuncOp>().getArgument(place);
-        givenReads[argument] = read;
-        replaceGiven(walk.getOutputs()[i], argument, areSums[i]);
-      }
-    }
-    for (ScanOp walk : walks)
-      walk.erase();
-  }
-  return numGiven == numReads;
 }
 
 /// Finds the scans of `derivatives` that save what scans of `function` go through, and makes the
@@ -337,6 +152,28 @@ void SaveStates::note(ScanOp scan, tile::ProgramOp program) {
     place->second.by = program;
 }
 
+ScanOp SaveStates::rebuilt(ScanOp scan, TypeRange moreOutputs, int64_t every, TypeRange saves) {
+  SmallVector<Value> initials;
+  for (unsigned i = 0; i < scan.getNumStates(); ++i)
+    initials.push_back(scan.getInitialState(i));
+  OpBuilder b(scan->getContext());
+  b.setInsertionPointAfter(scan);
+  SmallVector<Type> outputs(scan.getOutputs().getTypes());
+  llvm::append_range(outputs, moreOutputs);
+  auto made = ScanOp::create(
+      b, scan.getLoc(), outputs, scan.getFinalStates().getTypes(), scan.getSequences(),
+      scan.getParameters(), SmallVector<Type>(scan.getParameterArgs().getTypes()), initials,
+      scan.getCuSeqlens(), scan.getReverse(), every, {}, saves, scan.getSegmentsAttr());
+  made->setDiscardableAttrs(scan->getDiscardableAttrDictionary());
+  made.getBody().takeBody(scan.getBody());
+  for (auto [from, to] : llvm::zip_first(scan.getOutputs(), made.getOutputs()))
+    from.replaceAllUsesWith(to);
+  for (auto [from, to] : llvm::zip(scan.getFinalStates(), made.getFinalStates()))
+    from.replaceAllUsesWith(to);
+  scan.erase();
+  return made;
+}
+
 /// The scan once more, saving the state between its decays and outer products.
 ScanOp SaveStates::withSaves(Saving &saving) {
   ScanOp made = rebuilt(saving.scan, {}, saving.by.getChunk(), saving.by.getSaves().getTypes());
@@ -388,7 +225,7 @@ std::string SaveStates::freshName(unsigned &number) {
   return name;
 }
 
-/// Lets each scan of `fwd` save that a program of f_vjp walks through; by the scan that was. Gives
+/// Lets each scan of `fwd` save that a program of f_vjp goes through; by the scan that was. Gives
 /// the reason where none does.
 std::optional<std::string> SaveStates::whyNoSavers(func::FuncOp fwd, Savers &made) {
   llvm::MapVector<Operation *, tile::ProgramOp> savers;
@@ -397,7 +234,7 @@ std::optional<std::string> SaveStates::whyNoSavers(func::FuncOp fwd, Savers &mad
     if (!saving.by || saving.function != fwd)
       continue;
     auto [known, isNew] = savers.insert({saving.scan, saving.by});
-    // Several scans of f_vjp may walk through one.
+    // Several scans of f_vjp may go through one.
     if (!isNew && (known->second.getChunk() != saving.by.getChunk() ||
                    known->second.getSaves().getTypes() != saving.by.getSaves().getTypes()))
       return "its scans take one state in chunks of different lengths";
@@ -416,30 +253,32 @@ std::optional<std::string> SaveStates::whyNoSavers(func::FuncOp fwd, Savers &mad
                              : whyDeclined;
 }
 
+/// The name of a new result of f_fwd that is `tensor`, and its sizes.
+NamedAttrList SaveStates::describe(Value tensor, unsigned &number) {
+  func::FuncOp fwd = fwds.front();
+  Builder b(fwd.getContext());
+  ShapeAnalysis shapes(fwd);
+  SmallVector<Attribute> shape;
+  for (int64_t d = 0, rank = cast<RankedTensorType>(tensor.getType()).getRank(); d < rank; ++d)
+    shape.push_back(b.getStringAttr(shapes.symbolOf(tensor, d)));
+  NamedAttrList attributes;
+  attributes.set(kNameAttr, b.getStringAttr(freshName(number)));
+  attributes.set(kShapeAttr, b.getArrayAttr(shape));
+  return attributes;
+}
+
 /// What is saved becomes a result, named and described alike in f_fwd and its alternatives.
 void SaveStates::addResults(func::FuncOp fwd, const Savers &made) {
   Operation *end = fwd.getBody().front().getTerminator();
-  Builder b(fwd.getContext());
-  ShapeAnalysis shapes(fwd);
   unsigned number = 0;
   for (auto &[own, saver] : made) {
     Value tensor = ScanOp(saver).getSaves().front();
-    auto type = cast<RankedTensorType>(tensor.getType());
     unsigned place = fwd.getNumResults();
-    DictionaryAttr described;
-    if (fwd == fwds.front()) {
-      SmallVector<Attribute> shape;
-      for (int64_t d = 0; d < type.getRank(); ++d)
-        shape.push_back(b.getStringAttr(shapes.symbolOf(tensor, d)));
-      NamedAttrList attributes;
-      attributes.set(kNameAttr, b.getStringAttr(freshName(number)));
-      attributes.set(kShapeAttr, b.getArrayAttr(shape));
-      described = attributes.getDictionary(fwd.getContext());
-    } else {
-      described = fwds.front().getResultAttrDict(place);
-    }
+    DictionaryAttr described = fwd == fwds.front()
+                                   ? describe(tensor, number).getDictionary(fwd.getContext())
+                                   : fwds.front().getResultAttrDict(place);
     end->insertOperands(end->getNumOperands(), tensor);
-    (void)fwd.insertResult(place, type, described);
+    (void)fwd.insertResult(place, tensor.getType(), described);
   }
 }
 

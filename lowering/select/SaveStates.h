@@ -12,12 +12,12 @@
 namespace ejk {
 
 /// A function f, its derivative f_vjp, and f_fwd: f, which also gives the states that f_vjp
-/// else walks all of f's steps for. Where a program of f_vjp does nothing but save states
+/// else goes over all of f's steps for. Where a program of f_vjp does nothing but save states
 /// that a scan of f goes through, f_fwd's copy of that scan saves them, and f_vjp takes them.
 ///
-/// A scan of f_vjp may also walk f's steps for what they read, as that of a delta rule does. f_fwd
-/// gives that, too, and f_vjp has no such scan. Where f_vjp takes what is read only into a sum that
-/// f makes of it, as v - r, f_fwd gives the sum.
+/// A scan of f_vjp may also go over f's steps for what they read, as that of a delta rule does.
+/// f_fwd gives that, too, and f_vjp has no such scan. Where f_vjp takes what is read only into a
+/// sum that f makes of it, as v - r, f_fwd gives the sum.
 ///
 /// Alternatives of f over segments have their own alternative of f_fwd. It gives the same reads,
 /// and saves the same states in the same slots, since these are numbered by sequence: each f_vjp
@@ -31,7 +31,7 @@ public:
   /// The function f_fwd and its alternatives; their scans are copies of f's, none of which saves
   /// yet.
   llvm::ArrayRef<mlir::func::FuncOp> forwards() const { return fwds; }
-  /// `program` is what now saves the state that `scan`, of f_vjp, walked through.
+  /// `program` is what now saves the state that `scan`, of f_vjp, went through.
   void note(ScanOp scan, tile::ProgramOp program);
   /// Why no program saves just the state that `scan`, of f_vjp, goes through.
   void noteDeclined(ScanOp scan, const std::string &why) {
@@ -66,10 +66,15 @@ private:
                  mlir::IRMapping &mapping, GetForward forward);
   void addRead(mlir::Value given);
   bool addSameRead(mlir::func::FuncOp fwd, mlir::Value given);
+  /// `scan` once more, in its place, with these more outputs, whose values the caller yields, and
+  /// saves.
+  static ScanOp rebuilt(ScanOp scan, mlir::TypeRange moreOutputs, int64_t every,
+                        mlir::TypeRange saves);
   static ScanOp withSaves(Saving &saving);
   void takeBack(mlir::func::FuncOp fwd, const Savers &made);
   void sayWhy(const llvm::Twine &why);
   std::string freshName(unsigned &number);
+  mlir::NamedAttrList describe(mlir::Value tensor, unsigned &number);
   std::optional<std::string> whyNoSavers(mlir::func::FuncOp fwd, Savers &made);
   static llvm::SmallVector<std::pair<mlir::Type, int64_t>> describe(const Savers &made);
   static bool makePrograms(const Savers &made, MakeProgram makeProgram);

@@ -1,12 +1,12 @@
 """Calls with pools that repeat an earlier call's form: they skip what Python does for a first one."""
 
 import contextlib
-import math
 import unittest
 import warnings
 from unittest import mock
 
 import numpy as np
+from kinds_of_numbers import NUMBERS, told_apart
 from test_pools import NO_TORCH
 
 import ejk
@@ -131,21 +131,15 @@ class Quick(unittest.TestCase):
         self.assertFalse(self.call(rows, pool, first_slot=first, **own)[0][0].any())
 
     def test_equal_constants_that_a_step_tells_apart(self):
-        @ejk.recurrence
-        def told(S, q, k, v, kind):
-            code = 4 * (type(kind) is bool) + 2 * (type(kind) is float) + (math.copysign(1, kind) < 0)
-            S = S.add(k, v)
-            return S, S.read(q) * 0 + code
         (q, k, v, _, _), slots = self.rows(13), dict(read_slots=i32(0, 3, 5), write_slots=i32(1, 4, 2))
-        constants = ((1, 0), (True, 4), (1.0, 2), (0.0, 2), (-0.0, 3), (False, 4), (0, 0))
         for number in range(2):
-            for kind, code in constants:
+            for kind, code in NUMBERS:
                 pool = torch.randn(SLOTS, H, K, V)
                 with self.subTest(repr(kind), number=number):
                     with self.no_long_way() if number else contextlib.nullcontext():
-                        o, _ = told(q, k, v, kind, pool=pool, **slots)
+                        o, _ = told_apart(q, k, v, kind, pool=pool, **slots)
                     self.assertEqual(set(o.ravel().tolist()), {code})
-                    o, _ = told(q, k, v, kind=kind, pool=pool, **slots)
+                    o, _ = told_apart(q, k, v, kind=kind, pool=pool, **slots)
                     self.assertEqual(set(o.ravel().tolist()), {code})
 
     def test_compiled_beside_eager(self):

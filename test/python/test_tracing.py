@@ -16,6 +16,7 @@ try:
 except ImportError:
     torch = None
 
+from kinds_of_numbers import NUMBERS, told_apart
 from test_numpy import arrays, error
 
 TOLERANCE = 1e-6
@@ -197,16 +198,11 @@ class Names(unittest.TestCase):
 
 class Constants(unittest.TestCase):
     def test_equal_numbers_that_a_step_tells_apart(self):
-        @ejk.recurrence
-        def told(S, q, k, v, kind):
-            code = 4 * (type(kind) is bool) + 2 * (type(kind) is float) + (math.copysign(1, kind) < 0)
-            S = S.add(k, v)
-            return S, S.read(q) * 0 + code
         q, k, v, _ = rows()
         for give in (np.asarray, *([torch.from_numpy] if torch else [])):
             for _ in range(2):  # a call like an earlier one takes a shorter way
-                for kind, code in ((1, 0), (1.0, 2), (True, 4), (0.0, 2), (-0.0, 3), (False, 4), (0, 0)):
-                    o, _ = told(*map(give, (q, k, v)), kind)
+                for kind, code in NUMBERS:
+                    o, _ = told_apart(*map(give, (q, k, v)), kind)
                     self.assertEqual(set(np.asarray(o).ravel().tolist()), {code}, repr(kind))
 
 
