@@ -48,12 +48,26 @@ constexpr double kGuardNatsOfTwoAxes = kGuardNats / 2;
 /// of them has, is the same sum in another order, and may differ from it by rounding.
 constexpr double kGuardOfEnds = 1 + 0x1p-12;
 
-/// What is added to the exponents of later rows, and subtracted from those of earlier ones, within a
-/// block of 16 rows that are anchored before its first. Exponents of later rows are sums of gates, so
-/// that they are at most 0 where no gate is positive. The offset moves them into the guard's bounds:
-/// the gates of a channel may sum up to -124 in a block. What is left of 64 is for rounding.
-constexpr double kBlockOffset = 60;
-static_assert(kBlockOffset < kGuardNats);
+/// The range of a block of rows that are anchored before its first. `sum` is what a channel's gates
+/// may sum up to in the block, with the opposite sign. `offset` is added to the exponents of later
+/// rows of a pair, and subtracted from those of earlier ones. Exponents of later rows are sums of
+/// gates, which are at most 0 where no gate is positive, so the scales of rows lie between
+/// e^-offset and e^(sum - offset) where the pair is not masked.
+struct BlockRange {
+  double sum, offset;
+};
+
+/// Both ends lie within the guard's bounds. What is left of 64 is for rounding.
+constexpr BlockRange kBlock = {124, 60};
+static_assert(kBlock.offset < kGuardNats && kBlock.sum - kBlock.offset <= kGuardNats);
+
+/// The same for keys of a state that steps correct, and for vectors that it is read with. Such a
+/// rule is stable only where a key's squared norm times its rate is at most 2. So keys are not
+/// large: e^84 leaves room for 1e2. Elements below 1e-5, which e^-76 makes subnormal, are off by
+/// less than 5e-8. 32 rows take gates of -5, the bound that models train with.
+constexpr BlockRange kBlockOfKeys = {160, 76};
+static_assert(kBlockOfKeys.offset <= kNormalNats - 11 &&
+              kBlockOfKeys.sum - kBlockOfKeys.offset < kNormalNats - 2);
 
 /// A gate whose exponential is zero in f32: half of the least subnormal, 2^-150, is e^-103.97.
 constexpr double kZeroGate = -104;

@@ -362,15 +362,16 @@ private:
     return success();
   }
 
-  /// Whether f32 rows are loaded to registers. Rows with a single use, and what f_fwd gives, need not
-  /// pass through shared memory, which is scarce with `wgmma`. Four lanes read 32 adjacent bytes.
-  /// Branches take their rows from stages of shared memory.
+  /// Whether f32 rows are loaded to registers. Rows with a single use, and what f_fwd gives, need
+  /// not pass through shared memory, which is scarce with `wgmma`. Four lanes read 32 adjacent
+  /// bytes. Branches take their rows from stages of shared memory, and so do gates, with which a
+  /// chunk begins.
   bool goesToRegisters(LoadOp load) {
     auto type = cast<VectorType>(load.getType());
     if (!warpgroups || type.getRank() != 2 || !type.getElementType().isF32())
       return false;
     if (load->hasOneUse())
-      return !isa<vector::ExtractOp>(*load->user_begin());
+      return !isa<vector::ExtractOp>(*load->user_begin()) && !isOfGates(load);
     size_t place = llvm::find(program.getSequenceArgs(), load.getRows()).getIndex();
     return place < program.getSequences().size() && isSavedRead(program.getSequences()[place]) &&
            llvm::all_of(load->getUsers(),

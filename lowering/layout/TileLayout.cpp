@@ -101,6 +101,18 @@ SmallVector<CumsumOp> ejk::cumsumsReadBy(Operation *reader) {
   return sums;
 }
 
+bool ejk::isOfGates(Value tile) {
+  return llvm::any_of(tile.getUsers(), [&](Operation *user) {
+    bool isOfTile = OpTrait::hasElementwiseMappableTraits(user) || isa<WindowOp>(user);
+    isOfTile &= llvm::all_of(user->getOperands(), [&](Value operand) {
+      Operation *def = operand.getDefiningOp();
+      return operand == tile || operand.getType() != tile.getType() ||
+             (def && (isa<BroadcastOp>(def) || def->hasTrait<OpTrait::ConstantLike>()));
+    });
+    return isa<CumsumOp>(user) || (isOfTile && isOfGates(user->getResult(0)));
+  });
+}
+
 unsigned ejk::elementsOfThread(Type type, LayoutAttr layout) {
   switch (layout.getKind()) {
   case LayoutKind::fragments:

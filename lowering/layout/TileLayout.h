@@ -186,6 +186,9 @@ bool hasWarpgroupSums(mlir::Type type, tile::LayoutAttr layout);
 /// The cumsums whose operand `reader`, a conversion, loads from shared memory to be widened. They
 /// read it from there themselves.
 llvm::SmallVector<tile::CumsumOp> cumsumsReadBy(mlir::Operation *reader);
+/// Whether a cumsum sums `tile`, or what elementwise ops make of it and of no other matrix: then it
+/// has gates.
+bool isOfGates(mlir::Value tile);
 
 } // namespace ejk
 

@@ -1,16 +1,17 @@
-//===- AnchoredBlocks.cpp - a chunk by blocks of 16 rows -------------------===//
+//===- AnchoredBlocks.cpp - a chunk by blocks of rows ----------------------===//
 //
 // The block path of ChunkedState.h.
 //
 //===----------------------------------------------------------------------===//
-#include "passes/chunk/ChunkedState.h"
-#include "passes/NumericRange.h"
 #include "passes/FloatBounds.h"
+#include "passes/NumericRange.h"
+#include "passes/chunk/ChunkedState.h"
 
 using namespace mlir;
 using namespace ejk;
 
-static constexpr int64_t kBlockRows = 16;
+/// The rows of a tile of `mma`.
+static constexpr int64_t kLeastBlockRows = 16;
 
 /// The rows of one `wgmma`. Chunks with fewer rows are multiplied warp by warp, which may leave out the blocks
 /// of others; four warps together multiply all rows in the time of one block.
@@ -40,51 +41,56 @@ RunningGates::Blocks RunningGates::inBlocks(TileBuilder &e, int64_t blockRows) c
   return blocks;
 }
 
-bool ChunkedState::hasBlockPath() const {
+std::optional<ChunkedState::BlockForm> ChunkedState::blockForm() const {
   // Vectors that a correction adds, decayed by channel, would have a system for each channel. A scan
   // that gets these vectors as a sequence takes the path that the scan with the correction takes, so
   // that both round alike.
   auto isCorrecting = [](const StateChain::Add &add) { return OuterAddOp(add.op).getCorrects(); };
   bool isDerived = llvm::any_of(chain.adds, isCorrecting) || llvm::any_of(chain.reads, pairsCorrect);
+  bool corrects = !chain.corrections.empty() || isDerived;
   bool solvesByChannel =
       !chain.corrections.empty() ? isGated(chain.corrections.front().dim) : isDerived && isGated(1);
-  if (plan.chunk <= kBlockRows || plan.options.sumFromStart || plan.options.f32Matmuls ||
+  if (plan.chunk <= kLeastBlockRows || plan.options.sumFromStart || plan.options.f32Matmuls ||
       solvesByChannel)
-    return false;
-  // Weaker gates never leave the fast path, which takes fewer matmuls.
-  double limit = (range::kGuardNats + range::kBlockOffset) / kBlockRows;
-  double ofFastPath = range::kGuardNats / (plan.chunk / 2);
-  bool isStrong = false;
+    return {};
+  double strongest = 0;
   for (ArrayRef<DecayOp> decays : ArrayRef(chain.decays).drop_front()) {
     double least = 0;
     for (DecayOp decay : decays) {
       Bounds bounds = FloatBounds().of(decay.getGate());
       if (bounds.most > 0)
-        return false;
+        return {};
       least += bounds.least;
     }
-    if (-least > limit)
-      return false;
-    isStrong |= -least > ofFastPath;
+    strongest = std::max(strongest, -least);
   }
-  return isStrong;
+  // Weaker gates never leave the fast path, which takes fewer matmuls.
+  if (strongest <= range::kGuardNats / (plan.chunk / 2))
+    return {};
+  for (int64_t rows = plan.chunk; rows >= kLeastBlockRows; rows /= 2) {
+    if (strongest * rows <= range::kBlock.sum)
+      return BlockForm{rows, range::kBlock.offset};
+    if (corrects && strongest * rows <= range::kBlockOfKeys.sum)
+      return BlockForm{rows, range::kBlockOfKeys.offset};
+  }
+  return {};
 }
 
 void ChunkedState::findBlocks(TileBuilder &e) {
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isGated(dim))
-      blocks[dim] = bases[dim].gates->inBlocks(e, kBlockRows);
+      blocks[dim] = bases[dim].gates->inBlocks(e, form->rows);
 }
 
 Value ChunkedState::exponentInBlock(TileBuilder &e, unsigned dim, unsigned place, bool ofLater) {
   Value exponent = bases[dim].gates->aroundAt(e, blocks[dim].around, place, ofLater == isReverse());
-  Value offset = e.constant(exponent.getType(), range::kBlockOffset);
+  Value offset = e.constant(exponent.getType(), form->offset);
   return ofLater ? e.add(exponent, offset) : e.sub(exponent, offset);
 }
 
-/// The rows of block `number` of a tile; all others are zero.
-static Value rowsOf(TileBuilder &e, Value tile, unsigned number) {
-  return e.rows(tile, number * kBlockRows, (number + 1) * kBlockRows);
+Value ChunkedState::rowsOfBlock(TileBuilder &e, Value tile, unsigned number) const {
+  return form->rows == plan.chunk ? tile
+                                  : e.rows(tile, number * form->rows, (number + 1) * form->rows);
 }
 
 Value ChunkedState::laterScale(TileBuilder &e, unsigned dim, unsigned place) {
@@ -100,13 +106,22 @@ Value ChunkedState::toNextAnchor(TileBuilder &e, Value tile, unsigned dim, unsig
   ArrayRef<Value> starts = blocks[dim].starts;
   Value sum = e.sub(starts[block + 1], starts[block]);
   Value half = e.exp(e.mul(sum, e.constant(sum.getType(), 0.5)));
-  int64_t rows = (block + 1) * kBlockRows;
+  int64_t rows = (block + 1) * form->rows;
   Value scaled = times(e, times(e, tile, half, 1), half, 1);
   return e.add(e.rows(scaled, 0, rows), e.rows(tile, rows, plan.chunk));
 }
 
 Value ChunkedState::stateScale(TileBuilder &e, unsigned dim, unsigned place, bool ofRead) {
   bool ofLater = ofRead != isReverse();
+  if (form->rows == plan.chunk) {
+    // The only block starts where the chunk does. So its exponentials serve here, too.
+    Value scale = ofLater ? laterScale(e, dim, place) : earlierScale(e, dim, place);
+    if (ofLater)
+      return e.mul(scale, e.exp(e.constant(scale.getType(), -form->offset)));
+    Value total = blocks[dim].starts.back();
+    Value toEnd = e.exp(e.add(total, e.constant(total.getType(), form->offset)));
+    return e.mul(scale, e.broadcast(toEnd, 1, e.shapeOf(scale)));
+  }
   Value exponent =
       bases[dim].gates->aroundAt(e, blocks[dim].fromStart, place, ofLater == isReverse());
   if (!ofLater)
@@ -151,10 +166,10 @@ void ChunkedState::multiplyByBlocks(TileBuilder &e) {
         Value &sum = blockProducts[x.key];
         if (plan.chunk < kRowsOfWarpgroups) {
           sum = dotTerms(e, later, false, earlier, true, sum ? sum : zeros, /*over=*/{},
-                         /*rows=*/{b * kBlockRows, (b + 1) * kBlockRows});
+                         /*rows=*/{b * form->rows, (b + 1) * form->rows});
           continue;
         }
-        Value rows = rowsOf(e, dotTerms(e, later, false, earlier, true, zeros), b);
+        Value rows = rowsOfBlock(e, dotTerms(e, later, false, earlier, true, zeros), b);
         sum = sum ? e.add(sum, rows) : rows;
       }
   }
@@ -209,7 +224,7 @@ SmallVector<ChunkedState::Part> ChunkedState::readParts(TileBuilder &e, unsigned
     } else if (isReverse()) {
       Value scaled = e.mul(added, laterScale(e, other, place));
       for (unsigned b = 0; b < count; ++b)
-        addProduct(parts[1 + b].tile, scaled, {b * kBlockRows, (b + 1) * kBlockRows});
+        addProduct(parts[1 + b].tile, scaled, {b * form->rows, (b + 1) * form->rows});
     } else {
       // The scale first, as the other scan scales what it is paired with.
       Value scale = earlierScale(e, other, place);
@@ -218,7 +233,7 @@ SmallVector<ChunkedState::Part> ChunkedState::readParts(TileBuilder &e, unsigned
           scale = toNextAnchor(e, scale, other, b - 1);
         Value sum = e.zeros(e.shapeOf(parts.front().tile));
         addProduct(sum, e.mul(added, scale));
-        parts.back().tile = e.add(parts.back().tile, rowsOf(e, sum, b));
+        parts.back().tile = e.add(parts.back().tile, rowsOfBlock(e, sum, b));
       }
     }
   }

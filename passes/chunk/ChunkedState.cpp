@@ -64,7 +64,12 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
   if (chain.isGated(Axis::head))
     head.emplace(body, direction(Axis::head), gateTiles[0], plan.operandType,
                  plan.options.inExponents);
-  Computed computed = isGated(0) || isGated(1) ? withGuard(state) : onFastPath(body, state);
+  findBases();
+  form = blockForm();
+  // Within the bounds of blocks, only chunks of few rows need another path, and only for gradients
+  // of gates.
+  bool isGuarded = (isGated(0) || isGated(1)) && (!form || isPaired());
+  Computed computed = isGuarded ? withGuard(state) : byMatmuls(body, state);
   ArrayRef<Value> next = ArrayRef(computed).drop_front();
   for (const StateChain::Read &read : chain.reads)
     if (Value tile = next.consume_front()) {
@@ -131,12 +136,6 @@ bool ChunkedState::isInState(unsigned dim) const {
   bool comesLate =
       isGated(0) && isGated(1) && !isPaired() && llvm::all_of(chain.reads, isAlongOther);
   return isGated(dim) && !comesLate;
-}
-
-Value ChunkedState::fewRowsExponent(TileBuilder &e) {
-  Type type = e.f32({4});
-  return e.select(hasFewRows, e.constant(type, std::numeric_limits<double>::infinity()),
-                  e.constant(type, 0));
 }
 
 Value ChunkedState::isInRange(TileBuilder &e) {

@@ -25,21 +25,24 @@
 // exact path.
 //
 // **Block path.** Models train with gates that such a chunk cannot take, as −5σ(x). Where the step
-// says that 16 rows of a gate sum up to at least −124 nats (FloatBounds.h), blocks of 16 rows have a
-// basis each instead: A_I, the value of W before block I. With a constant h, and G_i = R_i − A_I in the block I of row i,
+// bounds its gates (FloatBounds.h), blocks of rows have a basis each instead: A_I, the value of W
+// before block I. They have as many rows as may sum up to −124 nats, or to −160 for a delta rule's
+// keys (NumericRange.h); the chunk may be one block. With a constant h, and G_i = R_i − A_I in the
+// block I of row i,
 //
 //   row i of block I and row j of block J < I:   (x_i ∘ e^{G_i + h}) · (u_j ∘ e^{A_I − W_j − h})
 //   rows i and j of block I:                     (x_i ∘ e^{G_i + h}) · (u_j ∘ e^{A_I − W_j − h})
 //
 // Only in the second, and only for the vector of the earlier row, does the exponent grow with the
-// gates: to what they sum up to in 16 rows, less h. So no guard looks at the gates. In the first
-// an underflow is one of the product, too. In a backward pass the roles of x and u change, and the
-// anchor is still that of the later row's block, so that both scans round the same operands. The state
-// has no basis: what reads it is decayed from the chunk's start, what is added to it to its end. So
-// the largest exponents do not depend on the chunk's length.
+// gates: to what they sum up to in a block, less h. So no guard looks at the gates, and only
+// gradients of gates keep one, for chunks of few rows. In the first an underflow is one of the
+// product, too. In a backward pass the roles of x and u change, and the anchor is still that of the
+// later row's block, so that both scans round the same operands. The state has no basis: what reads
+// it is decayed from the chunk's start, what is added to it to its end. So the largest exponents do
+// not depend on the chunk's length.
 //
-// **Exact path.** Step by step, from the same tiles: slow, in f32, exact for gates of any size. Shorter
-// chunks may take its place (passes/program/FallBackToShortChunks.h).
+// **Exact path.** Step by step, from the same tiles: slow, in f32, exact for gates of any size.
+// Shorter chunks may take its place (passes/program/FallBackToShortChunks.h).
 //
 // **Both axes gated.** With both bases in S̃, each axis would have half of the 64 nats. But no
 // matmul sums over b, so the basis along b need not be in S̃. With S̃ = e^{M^a} ∘ S:
@@ -60,25 +63,26 @@
 // The matrix is the same for all channels of u. This holds in the basis along b, too, because
 // the read is where u is added, so that R^b = W^b.
 //
-// **Several corrections.** Of n vectors that each step adds, u^a may depend on what the step has added
-// before it. With M^ab the products of what u^a reads with the keys of u^b, which u^a multiplies,
+// **Several corrections.** Of n vectors that each step adds, u^a may depend on what the step has
+// added before it. With M^ab the products of what u^a reads with the keys of u^b, which u^a
+// multiplies,
 //
 //   u^a − Σ_b M^ab u^b = w^a + c^a y⁰
 //
-// M^ab is strictly lower triangular for b ≥ a, and has a diagonal where u^a reads what u^b adds in the
-// same step. With all vectors of a step side by side the matrix is unit lower triangular. A chunk
-// eliminates one vector after the other instead, each with a system of its C rows:
+// M^ab is strictly lower triangular for b ≥ a, and has a diagonal where u^a reads what u^b adds in
+// the same step. With all vectors of a step side by side the matrix is unit lower triangular. A
+// chunk eliminates one vector after the other instead, each with a system of its C rows:
 //
 //   A^ab = (I − M^aa)⁻¹ M^ab        M^cb ← M^cb + M^ca A^ab        for b, c > a
 //
-// Each M^cc stays strictly lower triangular. A^ab has what the steps add to u^a for each number that u^b adds,
-// where nothing but u^a corrects. So where the correction of each vector makes no state larger, A^ab
-// is no larger than the keys.
+// Each M^cc stays strictly lower triangular. A^ab has what the steps add to u^a for each number
+// that u^b adds, where nothing but u^a corrects. So where the correction of each vector makes no
+// state larger, A^ab is no larger than the keys.
 //
-// Keys that point nearly one way make u cancel in all sums over the steps of a chunk, which are then
-// far smaller than the sums of |u|. So the matmuls that sum over u take their operands in two terms:
-// u, what it is multiplied by, and the outer product's key if it is computed and not a row. A
-// scan that takes such a u as a sequence has `corrects` on its `ejk.outer_add` and on its pairs.
+// Keys that point nearly one way make u cancel in all sums over the steps of a chunk, which are
+// then far smaller than the sums of |u|. So the matmuls that sum over u take their operands in two
+// terms: u, what it is multiplied by, and the outer product's key if it is computed and not a row.
+// A scan that takes such a u as a sequence has `corrects` on its `ejk.outer_add` and on its pairs.
 // Where y is used, it is this sum; where u is used, it is the system's solution. A later scan
 // computes u as w + c y from the stored y, and nothing corrects there what differs from the
 // solution. So the system's matrix has the same products of keys as y.
@@ -97,7 +101,8 @@
 //    steps contribute Σ_j e^{…} (x_i · u_j)(z_i · w_j). These are the same terms as in the
 //    other scan, so they cancel up to the rounding of f32 sums, and a step's diagonal term is
 //    in neither.
-//  - Otherwise a matmul over a corrected u takes u and its products with x in two terms, and so does
+//  - Otherwise a matmul over a corrected u takes u and its products with x in two terms, and so
+//  does
 //    the other scan, which reads with u (`corrects` of the pair). The key beside u has two terms
 //    where it is an operand, and is not rounded where it multiplies the read.
 //  - On the exact path, too, the gates for these sums are raised to a floor whose exponential is
@@ -178,6 +183,9 @@ private:
   mlir::Value fewRowsExponent(TileBuilder &e);
 
   Computed onFastPath(TileBuilder &e, mlir::Value state);
+  Computed byMatmuls(TileBuilder &e, mlir::Value state) {
+    return form ? onBlockPath(e, state) : onFastPath(e, state);
+  }
   /// The vector of read `r`, decayed from the start of the chunk.
   mlir::Value readVector(TileBuilder &e, unsigned r, bool inBasis);
   /// The contribution of the state at the start of the chunk to read `r`; in f32's precision if not
@@ -322,8 +330,16 @@ private:
   struct Part {
     mlir::Value tile, scale;
   };
-  /// Whether the bounds of all gates per channel let blocks take the place of one basis.
-  bool hasBlockPath() const;
+  /// The rows of a block, and h.
+  struct BlockForm {
+    int64_t rows;
+    double offset;
+  };
+  /// The form of the block path, if the bounds of all gates per channel let blocks take the place
+  /// of one basis.
+  std::optional<BlockForm> blockForm() const;
+  /// The rows of block `number` of a tile; all others are zero.
+  mlir::Value rowsOfBlock(TileBuilder &e, mlir::Value tile, unsigned number) const;
   void findBlocks(TileBuilder &e);
   /// The exponent of the later, or of the earlier, of two steps in a block, with the offset.
   mlir::Value exponentInBlock(TileBuilder &e, unsigned dim, unsigned place, bool ofLater);
@@ -381,6 +397,7 @@ private:
   /// The blocks of each axis, and whether the block path is being computed.
   RunningGates::Blocks blocks[2];
   bool byBlocks = false;
+  std::optional<BlockForm> form = {};
   llvm::DenseMap<std::pair<unsigned, unsigned>, mlir::Value> blockProducts;
   std::optional<HeadDecays> head;
 };

@@ -1,7 +1,8 @@
 //===- ExactPath.cpp - a chunk step by step, where exponents are too large -===//
-#include "passes/chunk/ChunkedState.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/NumericRange.h"
+#include "passes/chunk/ChunkedState.h"
+#include <limits>
 
 using namespace mlir;
 using namespace ejk;
@@ -10,8 +11,13 @@ using namespace ejk;
 // Exact path
 //===----------------------------------------------------------------------===//
 
+Value ChunkedState::fewRowsExponent(TileBuilder &e) {
+  Type type = e.f32({4});
+  return e.select(hasFewRows, e.constant(type, std::numeric_limits<double>::infinity()),
+                  e.constant(type, 0));
+}
+
 ChunkedState::Computed ChunkedState::withGuard(Value state) {
-  findBases();
   SmallVector<Type> types = {state.getType()};
   for (const StateChain::Read &read : chain.reads)
     types.push_back(body.f32({plan.chunk, body.shapeOf(state)[1 - read.along]}));
@@ -22,9 +28,8 @@ ChunkedState::Computed ChunkedState::withGuard(Value state) {
     types.append(read.pairings.size(), types[1 + r]);
   for (Value carried : saved->carried)
     types.push_back(carried.getType());
-  // Within the bounds of blocks, gates need no guard.
-  bool inBlocks = hasBlockPath();
-  Value inRange = inBlocks ? body.rangeGuard(range::kGuardNats, fewRowsExponent(body)) : isInRange(body);
+  Value inRange =
+      form ? body.rangeGuard(range::kGuardNats, fewRowsExponent(body)) : isInRange(body);
   for (auto &decays : ArrayRef(chain.decays).drop_front())
     for (DecayOp decay : decays)
       tiles.setRange(decay.getGate(), inRange);
@@ -32,9 +37,7 @@ ChunkedState::Computed ChunkedState::withGuard(Value state) {
   for (bool isFast : {true, false}) {
     OpBuilder b = OpBuilder::atBlockEnd(isFast ? paths.getFastBlock() : paths.getExactBlock());
     TileBuilder e(b, body.loc);
-    tile::YieldOp::create(b, body.loc, !isFast      ? onExactPath(e, state)
-                                       : inBlocks ? onBlockPath(e, state)
-                                                  : onFastPath(e, state));
+    tile::YieldOp::create(b, body.loc, isFast ? byMatmuls(e, state) : onExactPath(e, state));
   }
   return paths.getResults();
 }

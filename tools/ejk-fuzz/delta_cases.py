@@ -147,7 +147,8 @@ class DeltaCase(Case):
             text.append(f"%r = ejk.read %S, %k_w along key : {S}, {key}")
         for name, axis, kind in (("g", "head", "f32"), ("gk", "key", key), ("gv", "value", value)):
             if name in self.x:
-                text.append(f"%S{name} = ejk.decay {state} by %{name}_w along {axis} : {S}, {kind}")
+                gate = self.add_gate(text, name, kind)
+                text.append(f"%S{name} = ejk.decay {state} by {gate} along {axis} : {S}, {kind}")
                 state = f"%S{name}"
         if not before:
             text.append(f"%r = ejk.read {state}, %k_w along key : {S}, {key}")
@@ -181,6 +182,18 @@ class DeltaCase(Case):
                 f"%{name}_over = math.rsqrt %{name}_more : f32",
                 f"%{name}_each = vector.broadcast %{name}_over : f32 to {vector}",
                 f"%{name}_w = arith.mulf %{name}_r, %{name}_each : {vector}"]
+
+    def add_gate(self, text, name, kind):
+        """The gate as it is given, or clipped to bounds that it lies within, and at which its slope differs from one
+        side to the other: chunks then need no range guard."""
+        least, most = self.x[name].min(initial=0.0), self.x[name].max(initial=-1.0)
+        bound = next((bound for bound in (-2.5, -3.5, -5.0, -7.5) if bound < least - 0.01), None)
+        if not self.is_bounded or bound is None or most > -5e-4:
+            return f"%{name}_w"
+        for which, value in (("low", bound), ("high", 0.0)):
+            text.append(f"%{name}_{which} = arith.constant {value if kind == 'f32' else f'dense<{value}>'} : {kind}")
+        text.append(f"%{name}_b = math.clampf %{name}_w to [%{name}_low, %{name}_high] : {kind}")
+        return f"%{name}_b"
 
     @staticmethod
     def sigmoid_lines():

@@ -39,6 +39,8 @@ class Case(scan_steps.Steps):
         self.of_new_form = np.random.default_rng([seed, index, 5])
         self.at_guard = np.random.default_rng([seed, index, 13])
         self.is_at_guard = self.at_guard.random() < 0.15
+        # Whether the step says what its gates lie between.
+        self.is_bounded = np.random.default_rng([seed, index, 17]).random() < 0.5
         self.inputs, self.arguments = {}, []
         self.derivative, self.differences = [], False
         self.gradients = self.chance({"never": 0, "some": 0.5, "always": 1}[gradients])

@@ -65,7 +65,7 @@ class Steps:
                          value="%value")
 
     def build_logsigmoid_scan(self):
-        """GLA: decay logsigmoid(x)/16 along the key, from logits x."""
+        """GLA: decay logsigmoid(x)/16 along the key, from logits x, or -5 sigmoid(x)."""
         letters, kind = "B,T,Hs,K", self.pick(["f32", self.kind])
         x = self.rng.standard_normal(self.shape(letters)) * self.pick([1.0, 5.0])
         if self.chance(0.3):
@@ -73,11 +73,22 @@ class Steps:
             x = np.where(self.rng.random(x.shape) < 0.1, self.rng.choice(special, x.shape), x)
         x = self.add("x", letters, kind, x)
         self.add_rest()
-        self.options["gk"] = -np.logaddexp(0.0, -x) / 16
-        slope = np.exp(-np.logaddexp(0.0, x)) / 16
-        self.chain = lambda grads, sized: {**grads, "x": grads["gk"] * slope}
         vector = f"vector<{self.K}xf32>"
-        body = f"""    %zero = arith.constant dense<0.0> : {vector}
+        if self.is_bounded:
+            # From -5 to 0, as Kimi K3's gates: -5 sigmoid(x) by its tanh.
+            self.options["gk"] = -2.5 - 2.5 * np.tanh(x / 2)
+            slope = -1.25 * (1 - np.tanh(x / 2) ** 2)
+            gate = f"""    %half = arith.constant dense<0.5> : {vector}
+    %least = arith.constant dense<-2.5> : {vector}
+    %x_half = arith.mulf %x_w, %half : {vector}
+    %tanh = math.tanh %x_half : {vector}
+    %part = arith.mulf %tanh, %least : {vector}
+    %gate = arith.addf %part, %least : {vector}
+"""
+        else:
+            self.options["gk"] = -np.logaddexp(0.0, -x) / 16
+            slope = np.exp(-np.logaddexp(0.0, x)) / 16
+            gate = f"""    %zero = arith.constant dense<0.0> : {vector}
     %sixteenth = arith.constant dense<0.0625> : {vector}
     %bottom = arith.minimumf %x_w, %zero : {vector}
     %abs = math.absf %x_w : {vector}
@@ -86,8 +97,9 @@ class Steps:
     %l = math.log1p %e : {vector}
     %log = arith.subf %bottom, %l : {vector}
     %gate = arith.mulf %log, %sixteenth : {vector}
-    %S1 = ejk.decay %S by %gate along key : vector<{self.K}x{self.V}xf32>, {vector}
 """
+        self.chain = lambda grads, sized: {**grads, "x": grads["gk"] * slope}
+        body = f"{gate}    %S1 = ejk.decay %S by %gate along key : vector<{self.K}x{self.V}xf32>, {vector}\n"
         return self.scan(["q", "k", "v", "x"], [], body, value="%v_w")
 
     def build_normaliser_scan(self):

@@ -3,11 +3,14 @@
     bounded_gates.py TOLERANCE > cases.mlir
 
 A gate of a channel is -5 sigmoid(x), with x of every size. Or a comparison of the key chooses between a gate of -4 and
-one that only zero bounds, and that is near -40 at times. Each function compares the results of one scan."""
+one that only zero bounds, and that is near -40 at times. Or a gate is at one of its bounds, the strong one of which
+its kind names, in nearly every row. Each function compares the results of one scan."""
 import itertools
 import sys
 
 T, K, V = 150, 16, 32
+# Of a chunk of 64 rows one block, two and four.
+DELTA = ("delta", "at2.4", "at5.0", "at7.5")
 
 
 def gate(kind, size):
@@ -22,6 +25,10 @@ def gate(kind, size):
                         f"%y = arith.mulf %x, %many : {vector}", f"%m = arith.minimumf %y, %zero : {vector}",
                         f"%b = arith.cmpf {test}, %k, %zero : {vector}",
                         f"%g = arith.select %b, {sides} : {mask}, {vector}"]
+    if kind.startswith("at"):
+        return lines + [f"%many = arith.constant dense<40.0> : {vector}", f"%y = arith.mulf %x, %many : {vector}",
+                        f"%low = arith.constant dense<-{kind[2:]}> : {vector}",
+                        f"%g = math.clampf %y to [%low, %zero] : {vector}"]
     if kind == "clip":
         return lines + [f"%g = math.clampf %x to [%five, %zero] : {vector}"]
     if kind == "sides":
@@ -41,9 +48,10 @@ def step(kind, axis):
     S, k, v = f"vector<{K}x{V}xf32>", f"vector<{K}xf32>", f"vector<{V}xf32>"
     lines.append(f"%S1 = ejk.decay %S by %g along {axis} : {S}, {vector}")
     added = "%v"
-    if kind == "delta":
+    if kind in DELTA:
         lines += [f"%r = ejk.read %S1, %k along key : {S}, {k}", f"%u = arith.subf %v, %r : {v}",
-                  f"%c = arith.constant dense<0.5> : {v}", f"%w = arith.mulf %u, %c : {v}"]
+                  f"%c = arith.constant dense<{0.5 if kind == 'delta' else 0.05}> : {v}",
+                  f"%w = arith.mulf %u, %c : {v}"]
         added = "%w"
     lines += [f"%S2 = ejk.outer_add %S1, %k, {added} : {S}, {k}, {v}",
               f"%o = ejk.read %S2, %q along key : {S}, {k}"]
@@ -73,9 +81,10 @@ def scan(name, kind, axis, reverse, narrow):
 
 print("// cases")
 cases = [*itertools.product(["gated", "delta"], ["key", "value"], [False, True]),
+         *itertools.product(DELTA[1:], ["key"], [False, True]),
          ("sides", "key", False), ("clip", "key", False), ("flag", "key", False), ("flag_else", "key", True)]
 for kind, axis, reverse in cases:
-    name = f"{kind}_{axis}" + "_reverse" * reverse
+    name = f"{kind}_{axis}".replace(".", "_") + "_reverse" * reverse
     print(scan(name, kind, axis, reverse, "bf16"))
     print(scan(f"{name}_wide", kind, axis, reverse, "f32"))
     sizes = {"q": K, "k": K, "v": V, "x": K if axis == "key" else V}
