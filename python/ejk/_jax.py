@@ -110,7 +110,13 @@ def _axes(array):
     return getattr(kind, "varying", None) or getattr(kind, "vma", None) or frozenset()
 
 
-def _vary(array, axes):
+def axes_of(arrays):
+    """The axes along which any of these arrays varies."""
+    return frozenset().union(*map(_axes, arrays))
+
+
+def vary(array, axes):
+    """An array that varies along these axes, too. JAX sums its gradient over those that it did not vary along."""
     missing = tuple(axes - _axes(array))
     if not missing:
         return array
@@ -164,11 +170,10 @@ def _function(program, entry, save_states=False):
 
     @jax.custom_vjp
     def function(*arrays):
-        # In a shard_map, a result varies along the axes of the mesh that any input varies along;
-        # a foreign call's does not say so.
-        axes = frozenset().union(*map(_axes, arrays))
+        # A foreign call does not say along which axes its results vary.
+        axes = axes_of(arrays)
         results = _jax_sharding.typed(lambda: _entry(program, entry), plain, arrays)
-        return tuple(_vary(r, axes) for r in results)
+        return tuple(vary(r, axes) for r in results)
 
     # What these two call may be differentiated as well, so it is no `plain` function. Saved states
     # have no gradient: a derivative that reads them has one by its other inputs, as if it computed
@@ -194,13 +199,20 @@ def _function(program, entry, save_states=False):
             arrays, read = arrays[:len(here.inputs)], arrays[len(here.inputs):]
         derivative = "backward:" if states else f"{here.order + 1}:" + ",".join(here.wrt)
         gradients = iter(_function(program, derivative)(*arrays, *cotangents, *states))
-        return tuple(_jax_sharding.alike(_vary(next(gradients), _axes(a)), a)
+        return tuple(_jax_sharding.alike(next(gradients), a)
                      if _program.is_float(t) else
                      np.zeros(a.shape, jax.dtypes.float0)
                      for t, a in zip(here.inputs, arrays)) + (None,) * len(read)
 
     function.defvjp(forward, backward)
-    return jax.jit(function, inline=True)
+
+    def of_alike(*arrays):
+        # A gradient must vary along the axes that its input varies along, and no others. It varies
+        # along those of all inputs, so all are made to vary along the same ones first.
+        axes = axes_of(arrays)
+        return function(*[vary(a, axes) for a in arrays])
+
+    return jax.jit(of_alike, inline=True)
 
 
 def call(key, arrays, save_states=True):
@@ -216,8 +228,9 @@ def _function_in_pools(program):
         entry = _entry(program, "0")
         types = tuple(_result_types(entry, arrays))
         aliases = {place: number for number, place in entry.replaced.items()}
-        return tuple(jax.ffi.ffi_call(TARGET, types, input_output_aliases=aliases)(
-            *arrays, program=program, entry="0"))
+        results = jax.ffi.ffi_call(TARGET, types, input_output_aliases=aliases)(
+            *arrays, program=program, entry="0")
+        return tuple(vary(r, axes_of(arrays)) for r in results)
 
     return jax.jit(run, inline=True)
 

@@ -129,6 +129,21 @@ class ShardMap(unittest.TestCase):
         for a, b in zip(jax.jit(cut)(tensors), getattr(ejk.ops, name)(**tensors, **options)):
             self.assertLessEqual(error(a, b), LIMIT, name)
 
+    def test_an_axis_that_entries_are_divided_by(self):
+        tensors, _ = case("simple_gla", False)
+        del tensors["initial_state"], tensors["g"]
+        tensors["g_gamma"] = jnp.asarray([-0.1, -0.3])
+        specs = {n: P() if n in SHARED else P("batch", "time") for n in tensors}
+        cut = jax.shard_map(lambda tensors: parallel.simple_gla(**tensors, axis="time")[0], in_specs=(specs,),
+                            mesh=Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("batch", "time")),
+                            out_specs=P("batch", "time"))
+
+        def gradients(function):
+            return jax.grad(lambda tensors: jnp.square(function(tensors)).sum())(tensors)
+        found, wanted = gradients(cut), gradients(lambda tensors: ejk.ops.simple_gla(**tensors)[0])
+        for n in tensors:
+            self.assertLessEqual(error(found[n], wanted[n]), LIMIT, n)
+
     def test_two_gates_of_key_channels(self):
         for packed in (False, True):
             tensors, options = case("recurrent", packed)

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import ops
 from .._errors import TensorError
+from .._jax import axes_of, vary
 from . import _entries
 from ._segments import checked_bound
 
@@ -188,21 +189,10 @@ def _run(axis, tensors, initial_state, cu_seqlens, delta, **constants):
     if initial_state is None:
         count = k.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
         initial_state = jnp.zeros((count, v.shape[2], k.shape[3], v.shape[3]), _wide(tensors))
-    tensors, initial_state = jax.tree.map(functools.partial(_varying, axis),
-                                          (tensors, initial_state))
+    # Gradients vary along the axes of all tensors, so the tensors do, too.
+    axes = axes_of([*tensors.values(), initial_state]) | {axis}
+    tensors, initial_state = jax.tree.map(lambda a: vary(a, axes), (tensors, initial_state))
     return _over_time((axis, tuple(constants.items()), delta), tensors, initial_state, cu_seqlens)
-
-
-def _varying(axis, array):
-    """What is the same on all devices, as an array of which each has its own: so gradients are
-    summed."""
-    kind = jax.typeof(array)
-    kind = getattr(kind, "manual_axis_type", kind)
-    if axis in (getattr(kind, "varying", None) or getattr(kind, "vma", None) or ()):
-        return array
-    if hasattr(jax.lax, "pcast"):
-        return jax.lax.pcast(array, (axis,), to="varying")
-    return jax.lax.pvary(array, (axis,))
 
 
 def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, axis, scale=None,
