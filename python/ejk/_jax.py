@@ -137,6 +137,20 @@ def _saves_states(program, arrays):
         _sharding.is_by_entry(forward, shapes, t["shape"][0]) for t in forward.outputs)
 
 
+# What JAX gives for a result's cotangent where nothing uses the result.
+_Zero = jax.custom_derivatives.SymbolicZero
+
+
+def _used(program, entry, cotangents):
+    """The first derivative by those inputs whose gradients something uses, and the cotangents of these
+    gradients. It may have a derivative where that of all gradients has none."""
+    names = entry.wrt or [t["name"] for t in _entry(program, "0").inputs if _program.is_float(t)]
+    used = {n: c for n, c in zip(names, cotangents) if not isinstance(c, _Zero)}
+    if not used:
+        return entry, cotangents
+    return _entry(program, "1:" + ",".join(used)), [*used.values()]
+
+
 @functools.lru_cache(maxsize=None)
 def _function(program, entry, save_states=False):
     """The program's entry as a function of arrays, with its derivative and its batches. With
@@ -179,7 +193,8 @@ def _function(program, entry, save_states=False):
     # have no gradient: a derivative that reads them has one by its other inputs, as if it computed
     # the states itself.
 
-    def forward(*arrays):
+    def forward(*given):
+        arrays = tuple(g.value for g in given)
         if not (save_states and _saves_states(program, arrays)):
             return function(*arrays), (arrays, ())
         results = _function(program, "forward:")(*arrays)
@@ -197,6 +212,9 @@ def _function(program, entry, save_states=False):
         elif entry == "backward:":
             here = _entry(program, "1:")
             arrays, read = arrays[:len(here.inputs)], arrays[len(here.inputs):]
+        if here.order == 1:
+            here, cotangents = _used(program, here, cotangents)
+        cotangents = [jnp.zeros(c.shape, c.dtype) if isinstance(c, _Zero) else c for c in cotangents]
         derivative = "backward:" if states else f"{here.order + 1}:" + ",".join(here.wrt)
         gradients = iter(_function(program, derivative)(*arrays, *cotangents, *states))
         return tuple(_jax_sharding.alike(next(gradients), a)
@@ -204,7 +222,7 @@ def _function(program, entry, save_states=False):
                      np.zeros(a.shape, jax.dtypes.float0)
                      for t, a in zip(here.inputs, arrays)) + (None,) * len(read)
 
-    function.defvjp(forward, backward)
+    function.defvjp(forward, backward, symbolic_zeros=True)
 
     def of_alike(*arrays):
         # A gradient must vary along the axes that its input varies along, and no others. It varies

@@ -134,6 +134,31 @@ class Jax(unittest.TestCase):
             return jnp.moveaxis(jax.lax.scan(step, jnp.zeros((2, 2, 4, 3)), rows)[1], 0, 1)
         self.assertLess(error(found, of(plain)), 1e-4)
 
+    def test_second_derivative_of_a_step_with_a_parameter(self):
+        @ejk.recurrence
+        def learned(S, q, k, v, w):
+            S = S.decay(-w).add(k, v)
+            return S, S.read(q)
+
+        def plain(q, k, v, w):
+            return scanned(q, k, v, jnp.broadcast_to(-w, q.shape[:3]))
+        q, k, v, _ = self.arguments
+        arguments = q, k, v, jnp.asarray([0.5, 0.2])
+
+        def second(function, first, argnums=(0, 1, 2, 3)):
+            """Of the first derivative by `first`, of which that by the parameter is not used."""
+            def of(*a):
+                found = jax.grad(lambda *a: sum(jnp.sum(x ** 2) for x in function(*a)), argnums=first)(*a)
+                return sum(jnp.sum(x ** 2) for x, n in zip(found, first) if n != 3)
+            return jax.grad(of, argnums=argnums)
+        for first in ((0,), (1, 2), (0, 1, 3)):
+            with self.subTest(first=first):
+                found = jax.jit(second(learned, first))(*arguments)
+                for a, b in zip(found, second(plain, first)(*arguments)):
+                    self.assertLess(error(a, b), 1e-4)
+        with self.assertRaisesRegex(ejk.CompileError, "leave the parameter out"):
+            jax.grad(lambda q: jnp.sum(jax.grad(lambda w: jnp.sum(learned(q, k, v, w)[0]))(arguments[3])))(q)
+
     def test_vmap(self):
         q, k, v, g = self.arguments
         qs = jnp.stack([q, 2 * q, q - 1])
