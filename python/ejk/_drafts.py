@@ -38,21 +38,23 @@ def _pick(x, index):
 
 class Plan:
     """A call on sequences of its own. `read` and `write` are their slots; `rows(name, x)` makes their rows of a
-    call's, `outputs` a call's outputs of theirs, and `finish` is done when the call is."""
+    call's, `halo(name, x)` the rows before their first ones, `outputs` a call's outputs of theirs, and `finish` is
+    done when the call is."""
 
-    def __init__(self, door, read, write, rows, outputs, finish=lambda: None):
+    def __init__(self, door, read, write, rows, halo, outputs, finish=lambda: None):
         self.read, self.write, self.outputs, self.finish = read, write, outputs, finish
-        self._door, self._rows = door, rows
+        self._door, self._rows, self._halo = door, rows, halo
 
-    def values(self, names, values):
-        """A call's arguments with rows of the sequences."""
-        return [self._rows_of(n, x) if _arrays.is_tensor(x) and len(x.shape) >= 3 else x
-                for n, x in zip(names, values)]
+    def values(self, names, values, halos):
+        """A call's arguments with rows of the sequences. `halos` are the names of those that are rows before the
+        first."""
+        return [self._of_sequences(n, x, self._halo if n in halos else self._rows)
+                if _arrays.is_tensor(x) and len(x.shape) >= 3 else x for n, x in zip(names, values)]
 
-    def _rows_of(self, name, x):
+    def _of_sequences(self, name, x, function):
         if _arrays.door_of(x) is not self._door and hasattr(self._door, "prepare"):
             x, = self._door.prepare([x])
-        return self._rows(name, x)
+        return function(name, x)
 
 
 class Tree:
@@ -90,6 +92,10 @@ class Tree:
             _check_sizes(name, x, (N, T, *x.shape[2:]), "'parents'")
             return _pick(x, path).reshape(N * T, depth, *x.shape[2:])
 
+        def halo(name, x):
+            _check_sizes(name, x, (N, *x.shape[1:]), "'parents'")
+            return x[_count(last_row, 0).reshape(-1)]
+
         def outputs(o):
             return _pick(o, last_row.reshape(N * T, 1)).reshape(N, T, *o.shape[2:])
 
@@ -113,7 +119,7 @@ class Tree:
                                   "that is read: give slots of their own")
             place = _count(path.reshape(N, T, depth), 2)
             write = xp.where(place == last_row[:, :, None], write[:, :, None], -1).reshape(N * T, depth)
-        return Plan(door, read, write, rows, outputs)
+        return Plan(door, read, write, rows, halo, outputs)
 
 
 class Ring:
@@ -175,6 +181,10 @@ class Ring:
             new.append((kept, x))
             return _pick(door.concatenate([kept[place], x], 1), picked(D)[0])
 
+        def halo(name, x):
+            raise TensorError(f"'{name}' has the rows before the first, which a ring does not keep for the next call; "
+                              "give 'read_slots' and 'write_slots' [N, D] instead of 'ring'")
+
         def outputs(o):
             D = o.shape[1] - R
             return _pick(o, picked(D)[1])
@@ -183,7 +193,7 @@ class Ring:
             for kept, x in new:
                 kept[place, :x.shape[1]] = x
 
-        return Plan(door, read, write, rows, outputs, finish)
+        return Plan(door, read, write, rows, halo, outputs, finish)
 
 
 def _of(door, name, tensor):

@@ -188,7 +188,7 @@ class Recurrence:
             results = _arrays.quick(sites, arguments, initial_state, cu_seqlens)
             if results is not None:
                 return results
-        key, tensors, outputs, door = self._prepare(arguments, named, initial_state, cu_seqlens)
+        (key, outputs, _), tensors, door = self._prepare(arguments, named, initial_state, cu_seqlens)
         results = door.call(key, tensors, save_states)
         if hasattr(door, "remember") and not named and self._states == 1:
             door.remember(sites, arguments, initial_state, cu_seqlens, key, tensors, results,
@@ -205,7 +205,7 @@ class Recurrence:
             if shown is not None:
                 return (*shown, tuple(pool) if several else pool)
         values, own, given, plan = self._take_pools(arguments, named, initial_state, cu_seqlens, pool)
-        key, tensors, outputs, door = self._prepare(values, own, None, cu_seqlens, given)
+        (key, outputs, _), tensors, door = self._prepare(values, own, None, cu_seqlens, given)
         count = len(given.pools)
         results = door.call_in_pools(key, tensors[:-count], tensors[-count:], given.write is not None)
         if hasattr(door, "remember_in_pools") and not plan:
@@ -231,8 +231,9 @@ class Recurrence:
         if cu_seqlens is not None or self._reverse:
             raise TensorError("'parents' and 'ring' take rows [N, T, …] from the first to the last, "
                               + ("in reverse" if self._reverse else "packed by 'cu_seqlens'") + " they are not")
-        values = plan.values(self._names, bound)
-        return values, {}, given.planned(plan), plan
+        given = given.planned(plan)
+        (_, _, halos), _, _ = self._prepare(bound, {}, None, None, given)
+        return plan.values(self._names, bound, halos), {}, given, plan
 
     def program(self, /, *arguments, initial_state=None, cu_seqlens=None, pool=None, **named):
         """The program for tensors like these; nothing is run."""
@@ -242,7 +243,7 @@ class Recurrence:
         if pool is not None:
             arguments, named, given, _ = self._take_pools(arguments, named, initial_state, cu_seqlens, pool)
             initial_state = None
-        return by_key(self._prepare(arguments, named, initial_state, cu_seqlens, given)[0])
+        return by_key(self._prepare(arguments, named, initial_state, cu_seqlens, given)[0][0])
 
     def mlir(self, /, *arguments, **named):
         """The MLIR that tensors like these are compiled from, as text."""
@@ -258,13 +259,13 @@ class Recurrence:
     def explain(self, /, *arguments, target=None, derivatives=0, **named):
         """How tensors like these are computed: kernels, remarks, bytes. An `ejk.Explanation`."""
         from ._inspect import explain
-        _, tensors, _, door = self._prepare(*self._split(arguments, named))
+        _, tensors, door = self._prepare(*self._split(arguments, named))
         return explain(self.program(*arguments, **named), tensors, door, target, derivatives)
 
     def check(self, /, *arguments, **named):
         """Compares a call with the f64 interpreter: the relative error of each result."""
         from ._inspect import check
-        _, tensors, _, door = self._prepare(*self._split(arguments, named))
+        _, tensors, door = self._prepare(*self._split(arguments, named))
         return check(self.program(*arguments, **named), tensors, door)
 
     def _split(self, arguments, named):
@@ -277,6 +278,7 @@ class Recurrence:
         return arguments, named, initial_state, offsets, given
 
     def _prepare(self, arguments, named, initial_state, cu_seqlens, pooled=None):
+        """What `trace` gives for a call, the tensors of the call in the program's order, and their door."""
         tensors, kinds, given = [], [], []
         for name, value in zip(self._names, [_arrays.unboxed(x) for x in self._bind(arguments, named)]):
             if value is None or isinstance(value, (bool, int, float, str)):
@@ -333,8 +335,7 @@ class Recurrence:
             pools, shapes = pooled.describe(dict(zip(given, described)), exact, offsets, first[1])
             known = (True,) * self._states
         key = (tuple(arguments), known, tuple(shapes), offsets, pools)
-        program, outputs = _resolve(self._identity, key)
-        return program, tensors, outputs, door
+        return _resolve(self._identity, key), tensors, door
 
     def _bind(self, arguments, named):
         """A value for each parameter, as Python would bind them."""
@@ -385,13 +386,13 @@ class Recurrence:
                     name, "give a tensor of no dimensions, as torch.tensor({})"))
 
     def trace(self, spec):
-        """(program key, number of outputs) for a Specialisation."""
+        """(program key, number of outputs, names of halos) for a Specialisation."""
         from ._program import Program, register
         name = "".join(c if c.isalnum() else "_"
                        for c in _scan_text.ascii_name(self._function.__name__)).strip("_")
         name = name if name and not name[0].isdigit() else "recurrence_" + name
         try:
-            text, outputs = _scan_text.text_of(self._function, spec, name)
+            text, outputs, halos = _scan_text.text_of(self._function, spec, name)
         except TraceError as error:
             if self._is_users():
                 raise
@@ -399,7 +400,7 @@ class Recurrence:
         program = Program(text, name,
                           lambda: _scan_text.text_of(self._function, spec, name, places=True)[0],
                           self._f32_matmuls)
-        return register(program).key, outputs
+        return register(program).key, outputs, halos
 
 
 # By identity, so that a name says which one is meant.

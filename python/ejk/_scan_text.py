@@ -85,8 +85,8 @@ def _loc(op, places):
 
 
 def text_of(function, spec, name, places=False):
-    """The MLIR of `function` for these arguments, with `places` with the user's lines; and how many
-    outputs it has."""
+    """The MLIR of `function` for these arguments, with `places` with the user's lines; how many outputs
+    it has; and the names of the arguments that are rows before the first ones of others."""
     trace, states, outputs = run(function, spec)
     for index, output in enumerate(outputs):
         if isinstance(output, State):
@@ -215,7 +215,7 @@ def text_of(function, spec, name, places=False):
             f"  {', '.join(of_scan)} = {scan}\n      -> ({', '.join(t for _, t in scanned)}){saves} {{\n    "
             + "\n    ".join(body) + f"\n  }}{place}\n{after}"
             f"  return {', '.join(returned)} : {', '.join(result_types)}\n}}{place}\n")
-    return text, len(outputs)
+    return text, len(outputs), tuple(a.name for i, a in arguments if shifts.is_halo(i))
 
 
 def ascii_name(name):

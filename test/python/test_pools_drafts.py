@@ -24,6 +24,13 @@ P, F32 = 30, 5e-6
 ROUNDED = {"float32": F32, "float16": 5e-4 + F32, "bfloat16": 4e-3 + F32}
 
 
+@ejk.recurrence
+def convolved(S, q, k, v, before):
+    """Keys of a short convolution."""
+    S = S.decay(-0.5).add(k + 0.5 * k.shifted(1, before) + 0.25 * k.shifted(2, before), v)
+    return S, S.read(q)
+
+
 class Case:
     """Drafts of N sequences of a layer, and a pool."""
 
@@ -144,6 +151,29 @@ class Trees(unittest.TestCase):
         expected = case.layer.call(case.rows, pool=other, read_slots=read, write_slots=write)
         self.assertLess(error(o, expected), F32)
         self.assertLess(error(case.pool, other), F32)
+
+    def test_rows_before_the_first(self):
+        # As many rows of a tree as a halo has, fewer and more.
+        rng = np.random.default_rng(10)
+        for T in (2, 1, 4):
+            q, k, v, before = (rng.normal(size=(3, *s)).astype("f4")
+                               for s in ((T, 2, 5), (T, 2, 5), (T, 2, 6), (2, 2, 5)))
+            pool, parents = rng.normal(size=(P, 2, 5, 6)).astype("f4"), random_parents(rng, 3, T)
+            kept, write = pool.copy(), np.arange(5, 5 + 3 * T).reshape(3, T)
+            for options in ({}, {"write_slots": write}):
+                read = np.array([4, 2, 1]) if options else np.array([4, 2, -1])
+                o, _ = convolved(q, k, v, before, pool=pool, read_slots=read, parents=parents, **options)
+                for n in range(3):
+                    state = kept[read[n]][None] if read[n] >= 0 else np.zeros((1, 2, 5, 6), "f4")
+                    for t in range(T):
+                        own = branch(parents[n], t)
+                        expected, final = convolved(*(x[n:n + 1, own] for x in (q, k, v)), before[n:n + 1],
+                                                    initial_state=state)
+                        self.assertLess(error(o[n, t], expected[0, -1] * (read[n] >= 0)), F32)
+                        if options:
+                            self.assertLess(error(pool[write[n, t]], final[0]), F32)
+        with self.assertRaisesRegex(ejk.TensorError, "'before' must be .3, 2, 2, 5., as 'parents' says"):
+            convolved(q, k, v, before[:2], pool=pool, read_slots=read, parents=parents)
 
     def test_torch(self):
         if torch is None:
@@ -295,6 +325,10 @@ class Rings(unittest.TestCase):
         refused("'accepted' must be .3., as 'read_slots' says", accepted=accepted[:2])
         with self.assertRaisesRegex(ejk.TensorError, "at least 1 row"):
             serving.Ring(0)
+        rows = np.ones((3, 2, 2, 5), "f4")
+        with self.assertRaisesRegex(ejk.TensorError, "'before' has the rows before the first, which a ring"):
+            convolved(rows, rows, rows, rows, ring=serving.Ring(2), pool=np.ones((P, 2, 5, 5), "f4"), read_slots=read,
+                      accepted=accepted)
         ring = serving.Ring(3)
         case.layer.call(case.rows, ring=ring, pool=case.pool, read_slots=read, accepted=accepted)
         refused("one ring serves one layer", ring=ring, pool=case.pool[:9].copy())
