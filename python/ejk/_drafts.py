@@ -37,12 +37,12 @@ def _pick(x, index):
 
 
 class Plan:
-    """A call on sequences of its own. `read` and `write` are their slots; `rows(name, x)` makes their rows of a
-    call's, `halo(name, x)` the rows before their first ones, `outputs` a call's outputs of theirs, and `finish` is
-    done when the call is."""
+    """A call on sequences of its own. `read`, `accepted` and `write` are their slots; `rows(name, x)` makes their
+    rows of a call's, `halo(name, x)` the rows before their first ones, `outputs` a call's outputs of theirs, and
+    `finish` is done when the call is."""
 
-    def __init__(self, door, read, write, rows, halo, outputs, finish=lambda: None):
-        self.read, self.write, self.outputs, self.finish = read, write, outputs, finish
+    def __init__(self, door, read, write, rows, halo, outputs, accepted=None, finish=lambda: None):
+        self.read, self.accepted, self.write, self.outputs, self.finish = read, accepted, write, outputs, finish
         self._door, self._rows, self._halo = door, rows, halo
 
     def values(self, names, values, halos):
@@ -99,27 +99,37 @@ class Tree:
         def outputs(o):
             return _pick(o, last_row.reshape(N * T, 1)).reshape(N, T, *o.shape[2:])
 
-        read, write = given.read, given.write
-        if read is not None and given.accepted is not None:
-            _door("read_slots", read, "[N, D]")
+        start, write, accepted = given.read, given.write, None
+        if start is not None and given.accepted is not None:
+            _door("read_slots", start, "[N, D]")
             _door("accepted", given.accepted, "[N]")
             _check_sizes("accepted", given.accepted, (N,), "'parents'")
-            _check_sizes("read_slots", read, (N, read.shape[1]), "'parents'")
-            at = _limit(xp, given.accepted, 1, read.shape[1]) - 1
-            read = door.take_along(read, at[:, None], 1)[:, 0]
-        if read is not None:
-            _door("read_slots", read, "[N]")
-            _check_sizes("read_slots", read, (N,), "'parents'")
-            read = (read[:, None] + last_row * 0).reshape(N * T)
+            _check_sizes("read_slots", start, (N, start.shape[1]), "'parents'")
+            at = _limit(xp, given.accepted, 1, start.shape[1]) - 1
+            start = door.take_along(start, at[:, None], 1)[:, 0]
+        if start is not None:
+            _door("read_slots", start, "[N]")
+            _check_sizes("read_slots", start, (N,), "'parents'")
         if write is not None:
             _door("write_slots", write, "[N, T]")
             _check_sizes("write_slots", write, (N, T), "'parents'")
             if given.same:
                 raise TensorError("'write_slots' is 'read_slots', but several rows of a tree start from the slot "
                                   "that is read: give slots of their own")
+        # A branch without slots is computed where its sequence has some. It has one of these as a second slot to
+        # read, which it does not start from.
+        slots = [x for x in (given.read, write) if x is not None and len(x.shape) == 2]
+        some = [xp.amax(xp.where(x < given.pools[0].shape[0], x, -1), 1) for x in slots]
+        if some:
+            other = some[0] if len(some) == 1 else xp.maximum(*some)
+            column = _count(xp.stack([other, other], 1), 1)
+            start = xp.where(column == 0, (other * 0 - 1 if start is None else start)[:, None], other[:, None])
+            accepted = last_row.reshape(N * T) * 0 + 1
+        read = start[_count(last_row, 0).reshape(N * T)]
+        if write is not None:
             place = _count(path.reshape(N, T, depth), 2)
             write = xp.where(place == last_row[:, :, None], write[:, :, None], -1).reshape(N * T, depth)
-        return Plan(door, read, write, rows, halo, outputs)
+        return Plan(door, read, write, rows, halo, outputs, accepted)
 
 
 class Ring:
@@ -193,7 +203,7 @@ class Ring:
             for kept, x in new:
                 kept[place, :x.shape[1]] = x
 
-        return Plan(door, read, write, rows, halo, outputs, finish)
+        return Plan(door, read, write, rows, halo, outputs, finish=finish)
 
 
 def _of(door, name, tensor):

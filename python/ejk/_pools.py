@@ -64,7 +64,7 @@ class Given:
 
     def planned(self, plan):
         """The same for a plan's sequences."""
-        return Given(len(self.pools), self.pools, plan.read, plan.write, None, None, None, self.first_slot,
+        return Given(len(self.pools), self.pools, plan.read, plan.write, plan.accepted, None, None, self.first_slot,
                      self.value_major)
 
     def indices(self):

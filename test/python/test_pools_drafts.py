@@ -57,8 +57,9 @@ class Trees(unittest.TestCase):
             S = case.state(case.before, read[n]) if has_start else np.zeros(
                 (case.layer.HV, case.layer.K, case.layer.V))
             for t in range(case.T):
-                slot = write[n][t] if write is not None else -1
-                if not has_start and not first_slot <= slot < P:
+                slots = write[n] if write is not None else [-1] * case.T
+                slot = slots[t]
+                if not has_start and not any(first_slot <= s < P for s in slots):
                     self.assertFalse(np.any(o[n, t]))
                     continue
                 own = branch(parents[n], t)
@@ -109,6 +110,33 @@ class Trees(unittest.TestCase):
         parents, write = random_parents(case.rng, case.N, case.T), np.arange(12).reshape(3, 4)
         o = case.layer.call(case.rows, pool=case.pool, write_slots=write, parents=parents)
         self.check(case, parents, o, case.pool, [-1] * 3, write)
+
+    def test_a_row_without_a_slot_in_a_sequence_that_has_some(self):
+        # The rows that have a slot are in other branches, before the row and after it.
+        parents = np.array([[-1, -1, 0, 1]] * 3)
+        write = np.array([[5, -1, P, -1], [-1, 6, -1, -1], [-1, -1, 0, P]])
+        for number, dtype in enumerate((np.int32, np.int64)):
+            for read in (None, np.array([-1, -1, -1]), np.array([P, 4, 0])):
+                with self.subTest(read=read, dtype=dtype):
+                    case = Case(number, LAYERS[number + 1], T=4)
+                    options = {} if read is None else {"read_slots": read.astype(dtype)}
+                    o = case.layer.call(case.rows, pool=case.pool, write_slots=write.astype(dtype), parents=parents,
+                                        first_slot=1, **options)
+                    self.check(case, parents, o, case.pool, [-1] * 3 if read is None else read, write, 1)
+
+    def test_a_chain_skips_what_a_call_without_parents_skips(self):
+        chain, rng = np.arange(-1, 2)[None].repeat(3, 0), np.random.default_rng(12)
+        for seed in range(10):
+            case = Case(seed, LAYERS[seed % 3], T=3)
+            other = case.pool.copy()
+            table = np.where(rng.random((3, 2)) < 0.4, rng.permutation(6).reshape(3, 2), -1)
+            write = np.where(rng.random((3, 3)) < 0.4, np.arange(10, 19).reshape(3, 3), -1)
+            options = dict(read_slots=table, accepted=np.array([1, 2, 1]), write_slots=write)
+            for own in (options, {n: x for n, x in options.items() if n != "write_slots"}):
+                o = case.layer.call(case.rows, pool=case.pool, parents=chain, **own)
+                expected = case.layer.call(case.rows, pool=other, **own)
+                self.assertLess(error(o, expected), F32)
+                self.assertLess(error(case.pool, other), F32)
 
     def test_after_accepted(self):
         # Where the state lies is said as it is for chains.
