@@ -2,7 +2,7 @@
 
 from . import _functions as f
 from ._errors import TensorError
-from ._named import rate_of
+from ._named import checked_bound, default_scale, rate_of
 from ._outside import of_shape, operands, wide
 from ._recurrence import Recurrence
 from ._short_convolution import (MOST_CHANNELS, ROWS_OF_PARTS, convolved, convolved_apart, in_16_bits, normalised,
@@ -106,7 +106,7 @@ def _block(gates_of, whole, norm, q, k, v, z, gates, constants, norm_weight, con
     width, taps, biases = taps_of(conv_weight, conv_bias, [(Hk, K), (Hk, K), (Hv, V)])
     rows = rows_before(rows, width, {"q": q, "k": k, "v": v}, cu_seqlens)
     wanted = width - 1 if output_conv_state else 0
-    scale = float(K) ** -0.5 if scale is None else float(scale)
+    scale = default_scale(scale, k)
     weight, channels = of_shape("norm_weight", norm_weight, (1, V)), float(V)
     options = dict(cu_seqlens=cu_seqlens, save_states=save_states)
     if q.shape[1] < ROWS_OF_PARTS or not in_16_bits(q):
@@ -168,8 +168,7 @@ def kda_block(q, k, v, g, b, z, conv_weight, A_log, dt_bias, norm_weight, *, low
     g [B, T, Hv, K] as its projection leaves it; A_log [Hv]; dt_bias [Hv, K], or of as many elements, or
     None; `lower_bound` below 0, −5 in Kimi K3. The rest is as in `gated_delta_net`. A model with a Conv1d for each of
     q, k and v gives their weights one after the other."""
-    if lower_bound is not None and not lower_bound < 0:
-        raise ValueError(f"kda_block: 'lower_bound' must be below 0, but is {lower_bound!r}")
+    bound = checked_bound(lower_bound)
     q, k, v, z, g, b, conv_weight, A_log, dt_bias, norm_weight, conv_bias, *rows = operands(
         *_rows(q, k, v, z), ("g", g, "[B, T, Hv, K]"), ("b", b, "[B, T, Hv]"),
         ("conv_weight", conv_weight, "[...]"), ("A_log", A_log, "[...]"), ("dt_bias", dt_bias, "[...]?"),
@@ -179,7 +178,6 @@ def kda_block(q, k, v, g, b, z, conv_weight, A_log, dt_bias, norm_weight, *, low
         raise TensorError(f"'g' must be [B, T, Hv, K] with K = {k.shape[3]}, but has shape {list(g.shape)}")
     heads, channels = g.shape[2:]
     gates = (g, b, of_shape("A_log", A_log, (heads,)), of_shape("dt_bias", dt_bias, (heads, channels)))
-    bound = None if lower_bound is None else float(lower_bound)
     return _block(_gates_of_kda, _KIMI_BLOCK, _GATED_NORM_SIGMOID, q, k, v, z, gates,
                   (bound, _most(allow_neg_eigval)), norm_weight, conv_weight, conv_bias, eps, scale, rows,
                   output_conv_state, initial_state, cu_seqlens, save_states, bound)

@@ -28,6 +28,11 @@ def to_numpy(array):
     return np.asarray(array)
 
 
+def has_gradient(array):
+    """Whether JAX traces this array, whose value is then not known."""
+    return isinstance(array, jax.core.Tracer)
+
+
 #: What arithmetic of indices takes.
 namespace, take_along = jnp, jnp.take_along_axis
 

@@ -2,6 +2,7 @@
 
 from . import _arrays
 from . import _functions as f
+from ._errors import TensorError, name_of_call
 from ._recurrence import SCALE_REMEDY, Recurrence
 
 _REMEDIES = {"scale": SCALE_REMEDY, "lower_bound": "clip the gate before the call"}
@@ -32,7 +33,26 @@ def rate_of(A_log):
     return f.exp(f.minimum(A_log, LARGEST_LOG))
 
 
+def number(name, value):
+    """The constant of a program that an argument says, as a float; None where it is None."""
+    if value is None or type(value) in (int, float):
+        return value if value is None else float(value)
+    door = _arrays.door_of(value)
+    if hasattr(door, "has_gradient") and door.has_gradient(value):
+        raise TensorError(f"'{name}' is a number of the program, and a tensor that needs a gradient would get none; "
+                          + _REMEDIES[name])
+    return float(value)
+
+
 def default_scale(scale, q):
     if not _arrays.is_known(type(q)):
         _arrays.common_door([("q", q)])  # before its shape is read
-    return float(q.shape[-1]) ** -0.5 if scale is None else float(scale)
+    return float(q.shape[-1]) ** -0.5 if scale is None else number("scale", scale)
+
+
+def checked_bound(lower_bound):
+    """The least gate, below 0, as a float; None where there is none."""
+    bound = number("lower_bound", lower_bound)
+    if bound is not None and not bound < 0:
+        raise ValueError(f"{name_of_call()}: 'lower_bound' must be below 0, but is {lower_bound!r}")
+    return bound

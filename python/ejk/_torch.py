@@ -12,10 +12,10 @@ from torch.autograd import forward_ad
 
 from . import _arrays, _doors, _program, _torch_flops, _torch_onnx
 from ._errors import EjkError, TensorError
-from ._torch_tensors import OWN, check_devices, check_no_tangent, describe, prepare, to_numpy
+from ._torch_tensors import OWN, check_devices, check_no_tangent, describe, has_gradient, prepare, to_numpy
 
-__all__ = ["call", "call_in_pools", "check_devices", "concatenate", "copy", "describe", "kept_zeros", "namespace",
-           "prepare", "quick", "quick_in_pools", "remember", "remember_in_pools", "take_along", "to_numpy",
+__all__ = ["call", "call_in_pools", "check_devices", "concatenate", "copy", "describe", "has_gradient", "kept_zeros",
+           "namespace", "prepare", "quick", "quick_in_pools", "remember", "remember_in_pools", "take_along", "to_numpy",
            "zeros_like"]
 
 #===------------------------------------------------------------------------===#

@@ -68,6 +68,11 @@ def autocast(rows):
 _arrays.autocast, _arrays.in_autocast = autocast, torch._C._is_any_autocast_enabled
 
 
+def has_gradient(tensor):
+    """Whether torch records what gradient this tensor has."""
+    return tensor.requires_grad and torch.is_grad_enabled()
+
+
 def check_devices(tensors, names=None):
     device = tensors[0].device
     for i, tensor in enumerate(tensors):

@@ -33,7 +33,7 @@ from ._corrected import comba, gated_delta_product, gdn2, oja
 from ._errors import TensorError, name_of_call
 from ._mamba2_block import mamba2_block
 from ._mamba3 import mamba3, mamba3_mimo
-from ._named import default_scale as _default_scale, named as _named, query as _query
+from ._named import default_scale as _default_scale, named as _named, number as _number, query as _query
 from ._numbers import ChangingNumbers
 from ._program import Program, register
 from ._recurrence import SCALE_REMEDY
@@ -156,7 +156,9 @@ def _check_operand(name, dtype, shape, main):
 
 
 def _scale(scale):
-    return () if scale is None else (("softmax_scale", number_text(_arrays.constant(scale)) + " : f64"),)
+    if scale is None:
+        return ()
+    return (("softmax_scale", number_text(_arrays.constant(_number("scale", scale))) + " : f64"),)
 
 
 def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, initial_state=None,
@@ -289,7 +291,7 @@ def rwkv6(r, k, v, w, u, *, scale=1.0, initial_state=None, cu_seqlens=None, reve
     """RWKV-6. o = Sᵀ r + (Σ r⊙u⊙k)·v, then S = exp(w)[:, None] ⊙ S + k vᵀ
 
     r, k, w [B, T, H, K]; w is the log of the decay; v [B, T, H, V]; u [H, K], the bonus."""
-    return _rwkv6(reverse)(r, k, v, w, u, float(scale), initial_state=initial_state,
+    return _rwkv6(reverse)(r, k, v, w, u, _number("scale", scale), initial_state=initial_state,
                            cu_seqlens=cu_seqlens, save_states=save_states, **pools)
 
 
@@ -306,7 +308,7 @@ def rwkv7(r, w, k, v, a, b, *, scale=1.0, initial_state=None, cu_seqlens=None, r
 
     r, w, k, a, b [B, T, H, K]; w is the log of the decay; v [B, T, H, V]. With κ of length 1 and a
     rate between 0 and 1 for each channel, a is −κ and b is κ·rate."""
-    return _rwkv7(reverse)(r, w, k, v, a, b, float(scale), initial_state=initial_state,
+    return _rwkv7(reverse)(r, w, k, v, a, b, _number("scale", scale), initial_state=initial_state,
                            cu_seqlens=cu_seqlens, save_states=save_states, **pools)
 
 

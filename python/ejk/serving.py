@@ -22,7 +22,7 @@ from . import _functions as f
 from ._drafts import Ring, Tree
 from ._errors import TensorError
 from ._library import F32_MATMULS
-from ._named import rate_of
+from ._named import checked_bound, default_scale, number, rate_of
 from ._recurrence import Recurrence
 
 __all__ = ["gated_delta_rule", "kimi_delta_attention", "mamba2", "lightning", "Tree", "Ring"]
@@ -78,10 +78,6 @@ def _run(recurrence, *arguments, value_major=True, **pools):
     return (o, written) if _arrays.door_of(written).__name__ == "ejk._jax" else o
 
 
-def _default(scale, q):
-    return float(q.shape[-1]) ** -0.5 if scale is None else float(scale)
-
-
 def gated_delta_rule(q, k, v, a, b, A_log, dt_bias, *, scale=None, **pools):
     """The recurrence of a gated DeltaNet layer, as Qwen3-Next has it.
 
@@ -90,7 +86,7 @@ def gated_delta_rule(q, k, v, a, b, A_log, dt_bias, *, scale=None, **pools):
 
     q and k [N, T, H, K]; v [N, T, HV, V], where H divides HV; a and b [N, T, HV]; A_log and dt_bias [HV];
     the pool [P, HV, V, K]. `scale` is K^-½ if left out. Returns o [N, T, HV, V]."""
-    return _run(_GATED_DELTA_RULE, v, q, k, a, b, A_log, dt_bias, _default(scale, q), **pools)
+    return _run(_GATED_DELTA_RULE, v, q, k, a, b, A_log, dt_bias, default_scale(scale, q), **pools)
 
 
 def kimi_delta_attention(q, k, v, g, beta, A_log, dt_bias=None, *, lower_bound=None, scale=None, **pools):
@@ -100,13 +96,11 @@ def kimi_delta_attention(q, k, v, g, beta, A_log, dt_bias=None, *, lower_bound=N
 
     g [N, T, HV, K] and beta [N, T, HV] as projections leave them; A_log [HV]; dt_bias [HV, K], or of as
     many elements; `lower_bound` at most 0, −5 in Kimi K3."""
-    if lower_bound is not None and not lower_bound < 0:
-        raise ValueError(f"'lower_bound' must be below 0, but is {lower_bound}")
+    bound = checked_bound(lower_bound)
     HV, K = g.shape[-2:]
     if dt_bias is not None:
         dt_bias = dt_bias.reshape(HV, K)
-    bound = None if lower_bound is None else float(lower_bound)
-    return _run(_KIMI, v, q, k, g, beta, A_log.reshape(HV), dt_bias, _default(scale, q), bound, **pools)
+    return _run(_KIMI, v, q, k, g, beta, A_log.reshape(HV), dt_bias, default_scale(scale, q), bound, **pools)
 
 
 def mamba2(x, dt, A, B, C, D=None, dt_bias=None, *, softplus=True, **pools):
@@ -127,4 +121,4 @@ def lightning(q, k, v, slope, *, scale=1.0, f32_matmuls=None, value_major=False,
     `f32_matmuls` "bf16x3" prefills go chunk by chunk, with an error below 1e-5, and with "bf16x6" below 1e-6."""
     if f32_matmuls not in _LIGHTNING:
         raise ValueError(f"'f32_matmuls' must be None, 'bf16x3' or 'bf16x6', but is {f32_matmuls!r}")
-    return _run(_LIGHTNING[f32_matmuls], v, q, k, slope, float(scale), value_major=value_major, **pools)
+    return _run(_LIGHTNING[f32_matmuls], v, q, k, slope, number("scale", scale), value_major=value_major, **pools)

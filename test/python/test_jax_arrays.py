@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.experimental import sparse
 
 import ejk
+import ejk.compat.ejkernel
 import test_numpy_arrays
 from test_numpy_arrays import ARRAYS, gated
 
@@ -40,6 +41,16 @@ class Kinds(test_numpy_arrays.Kinds):
             for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted)):
                 self.assertLess(float(abs(a - b).max()), 1e-6)
             self.assertTrue(any(a.is_deleted() for a in own))
+
+    def test_a_traced_array_in_the_place_of_a_constant(self):
+        q, k, v, _ = map(jnp.asarray, ARRAYS)
+        for call in (lambda n: ejk.ops.linear_attn(q, k, v, scale=n)[0].sum(),
+                     lambda n: ejk.ops.retention(q, k, v, scale=n)[0].sum(),
+                     lambda n: ejk.compat.ejkernel.recurrent(q, k, v, softmax_scale=n)[0].sum()):
+            self.assertLess(abs(call(jnp.float32(0.5)) - call(0.5)), 1e-6)
+            for transform in (jax.grad, jax.jit):
+                with self.assertRaisesRegex(ejk.TensorError, "'scale' is a number of the program.*give scale=1.0"):
+                    transform(call)(0.5)
 
 
 if __name__ == "__main__":

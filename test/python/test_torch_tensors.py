@@ -12,6 +12,8 @@ from torch.autograd import forward_ad
 from torch.utils._pytree import tree_map
 
 import ejk
+import ejk.compat.fla
+from ejk import serving
 from test_torch import gated, tensors
 
 NAMES = ("q", "k", "v", "g")
@@ -280,6 +282,49 @@ class Flops(unittest.TestCase):
             self.assertEqual(self.count(step, x, x)[0], (3 + 2 * 3) * self.K / self.V)
             rows = ejk.recurrence(lambda x, y: (x.last_rows(2), x * y), states=0)
             self.assertEqual(self.count(rows, x, x)[0], 0)
+
+
+class Constants(unittest.TestCase):
+    """Tensors in the place of a program's constants."""
+
+    def calls(self):
+        """Calls with a number in the place of a constant, by the constant's name."""
+        q, gates = torch.rand(1, 4, 2, 16), -torch.rand(1, 4, 2, 16)
+        beta, bonus, three = gates[..., 0].exp(), torch.rand(2, 16), (q,) * 3
+        weight, block = torch.rand(96, 4), (q, q, q, gates, beta, q)
+        pooled = dict(pool=torch.zeros(4, 2, 16, 16), read_slots=torch.tensor([1]))
+        return {
+            "scale": {
+                "ops": lambda n: ejk.ops.linear_attn(*three, scale=n),
+                "in a pool": lambda n: ejk.ops.linear_attn(*three, scale=n, **pooled),
+                "named": lambda n: ejk.ops.kda(*three, gates, beta, scale=n),
+                "rwkv6": lambda n: ejk.ops.rwkv6(*three, gates, bonus, scale=n),
+                "rwkv7": lambda n: ejk.ops.rwkv7(q, gates, q, q, -q, q, scale=n),
+                "composed": lambda n: ejk.ops.mlstm(*three, beta, beta, scale=n),
+                "block": lambda n: ejk.ops.kda_block(*block, weight, bonus[:, 0], None, q[0, 0, 0], scale=n),
+                "split": lambda n: ejk.split(ejk.ops.gla, *three, gates, scale=n, parts=2),
+                "split delta": lambda n: ejk.split(ejk.ops.delta_rule, *three, beta, scale=n, parts=2),
+                "serving": lambda n: serving.lightning(*three, bonus[:, 0], scale=n, **pooled),
+                "serving delta": lambda n: serving.gated_delta_rule(*three, beta, beta, beta[0, 0], beta[0, 0],
+                                                                    scale=n, **pooled),
+                "fla": lambda n: ejk.compat.fla.chunk_gla(*three, gates, scale=n)},
+            "lower_bound": {
+                "block": lambda n: ejk.ops.kda_block(*block, weight, bonus[:, 0], None, q[0, 0, 0], lower_bound=n),
+                "split": lambda n: ejk.split(ejk.ops.kda, *three, gates, beta, lower_bound=n, parts=2),
+                "serving": lambda n: serving.kimi_delta_attention(*three, gates, beta, beta[0, 0],
+                                                                  lower_bound=n, **pooled)}}
+
+    def test_one_that_needs_a_gradient_is_refused(self):
+        number = torch.tensor(-0.5)
+        for name, calls in self.calls().items():
+            for place, call in calls.items():
+                with self.subTest(name, place=place):
+                    with torch.no_grad():
+                        torch.testing.assert_close(call(number.clone().requires_grad_())[0], call(-0.5)[0])
+                    for refused in (lambda: call(number.clone().requires_grad_()),
+                                    lambda: torch.func.grad(lambda n: call(n)[0].sum())(number)):
+                        with self.assertRaisesRegex(ejk.TensorError, f"'{name}' .*needs a gradient.*(give|clip)"):
+                            refused()
 
 
 class Copies(unittest.TestCase):

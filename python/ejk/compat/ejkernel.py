@@ -52,7 +52,7 @@ def _run(query, key, value, gates, softmax_scale, initial_state, reverse, cu_seq
         wide["gk"] = g if gk is None else gk if g is None else g + gk
     if initial_state is not None:
         initial_state = initial_state.astype(jnp.float32)
-    scale = query.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
+    scale = query.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     o, state = function(*(x.astype(jnp.float32) for x in (query, key, value)), **wide, **options,
                         scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens,
                         reverse=bool(reverse))

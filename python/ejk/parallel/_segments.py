@@ -5,6 +5,7 @@ import inspect
 
 from .. import _arrays
 from .._errors import TensorError
+from .._named import checked_bound
 
 
 class Segment:
@@ -91,10 +92,7 @@ def _own(function, segmented, named):
     return {n: x for n, x in named.items() if n in takes}
 
 
-def checked_bound(lower_bound):
+def bound_by_name(lower_bound):
     """The constant of a KDA whose gates are clipped to [lower_bound, 0], by its name; none without."""
-    if lower_bound is None:
-        return {}
-    if not lower_bound < 0:
-        raise ValueError(f"kda: 'lower_bound' must be below 0, but is {lower_bound!r}")
-    return {"lower_bound": float(lower_bound)}
+    bound = checked_bound(lower_bound)
+    return {} if bound is None else {"lower_bound": bound}

@@ -15,8 +15,9 @@ import numpy as np
 from .. import ops
 from .._errors import TensorError
 from .._jax import axes_of, vary
+from .._named import number
 from . import _entries
-from ._segments import checked_bound
+from ._segments import bound_by_name
 
 __all__ = ["recurrent", "gla", "simple_gla", "mamba2_ssd", "delta_rule", "gated_delta_rule", "kda"]
 
@@ -201,7 +202,7 @@ def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, axis, scale=No
     if g is not None and g.ndim == 4:
         g, gk = None, g if gk is None else g + gk
     return _run(axis, dict(q=q, k=k, v=v, g=g, g_gamma=g_gamma, gk=gk, gv=gv), initial_state,
-                cu_seqlens, False, scale=scale)
+                cu_seqlens, False, scale=number("scale", scale))
 
 
 def gla(q, k, v, g, *, axis, scale=None, initial_state=None, cu_seqlens=None):
@@ -224,16 +225,16 @@ def mamba2_ssd(x, dt, A, B, C, D=None, dt_bias=None, *, axis, dt_softplus=False,
 def delta_rule(q, k, v, beta, *, axis, scale=None, initial_state=None, cu_seqlens=None):
     """`ejk.ops.delta_rule` of this device's rows."""
     return _run(axis, dict(q=q, k=k, v=v, beta=beta), initial_state, cu_seqlens, True,
-                scale=scale)
+                scale=number("scale", scale))
 
 
 def gated_delta_rule(q, k, v, g, beta, *, axis, scale=None, initial_state=None, cu_seqlens=None):
     """`ejk.ops.gated_delta_rule` of this device's rows."""
     return _run(axis, dict(q=q, k=k, v=v, g=g, beta=beta), initial_state, cu_seqlens, True,
-                scale=scale)
+                scale=number("scale", scale))
 
 
 def kda(q, k, v, g, beta, *, axis, scale=None, initial_state=None, cu_seqlens=None, lower_bound=None):
     """`ejk.ops.kda` of this device's rows."""
     return _run(axis, dict(q=q, k=k, v=v, g=g, beta=beta), initial_state, cu_seqlens, True,
-                scale=scale, **checked_bound(lower_bound))
+                scale=number("scale", scale), **bound_by_name(lower_bound))

@@ -13,8 +13,9 @@ import torch
 
 from .._arrays import check_exact
 from .._errors import TensorError
+from .._named import number
 from .._torch_tensors import describe
-from ._segments import Segment, boundaries, checked_bound
+from ._segments import Segment, bound_by_name, boundaries
 from ._torch_job import OVER_TIME, Job
 
 #: Of `ejk.ops`.
@@ -174,7 +175,7 @@ def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, in
     if g_gamma is not None and g_gamma.dim() != 1:
         raise TensorError(f"'g_gamma' must be [H], but is {list(g_gamma.shape)}")
     return _run(group, dict(q=q, k=k, v=v, g=g, g_gamma=g_gamma, gk=gk, gv=gv),
-                initial_state, cu_seqlens, False, scale=scale)
+                initial_state, cu_seqlens, False, scale=number("scale", scale))
 
 
 def gla(q, k, v, g, *, scale=None, initial_state=None, cu_seqlens=None, group=None):
@@ -224,7 +225,7 @@ def _delta(q, k, v, g, beta, scale, initial_state, cu_seqlens, group, **bound):
         raise TensorError(f"'q' and 'k' must have as many heads, which divide v's {v.shape[2]}, but have "
                           f"{q.shape[2]} and {k.shape[2]}")
     return _run(group, dict(q=q, k=k, v=v, g=g, beta=beta), initial_state, cu_seqlens, True,
-                scale=scale, **bound)
+                scale=number("scale", scale), **bound)
 
 
 def delta_rule(q, k, v, beta, *, scale=None, initial_state=None, cu_seqlens=None, group=None):
@@ -242,4 +243,4 @@ def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, gr
         lower_bound=None):
     """`ejk.ops.kda` of this process's rows."""
     return _delta(q, k, v, g, beta, scale, initial_state, cu_seqlens, group,
-                  **checked_bound(lower_bound))
+                  **bound_by_name(lower_bound))

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from ..._errors import TensorError
-from ..._named import LARGEST_LOG
+from ..._named import LARGEST_LOG, number
 
 
 def refuse(function, **arguments):
@@ -138,7 +138,7 @@ def check_same_heads(q, k, v, g=None):
 
 
 def default_scale(scale, q):
-    return index(q.shape[-1]) ** -0.5 if scale is None else float(scale)
+    return index(q.shape[-1]) ** -0.5 if scale is None else number("scale", scale)
 
 
 def wide(x):
