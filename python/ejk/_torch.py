@@ -4,6 +4,7 @@ It names a program by the hash of its content, since torch keeps graphs with the
 and exports. Its kernel is libejk_torch's; here are its fake kernel, its derivative and its
 batches."""
 
+import collections
 import ctypes
 import itertools
 
@@ -250,6 +251,35 @@ def _vmap(info, in_dims, program, entry, inputs, call=torch.ops.ejk.call):
 
 
 torch.library.register_vmap("ejk::call", _vmap, lib=_library)
+
+
+# torch.autograd has batches of its own, older than torch.vmap's, for the cotangents of
+# `torch.autograd.grad(…, is_grads_batched=True)`. A tensor may be batched at several levels, of
+# which the innermost has the largest number.
+
+
+def _older_vmap(program, entry, inputs):
+    torch._C._vmapmode_increment_nesting()
+    levels = torch._C._vmapmode_decrement_nesting()
+    level = next(n for n in range(levels, 0, -1) if any(_is_batched(t, n) for t in inputs))
+    batched = [_is_batched(t, level) for t in inputs]
+    inputs = [torch._remove_batch_dim(t, level, 0, 0) if b else t for t, b in zip(inputs, batched)]
+    size = next(t.shape[0] for t, b in zip(inputs, batched) if b)
+    results, _ = _vmap(_Batch(size), (None, None, [0 if b else None for b in batched]), program, entry, inputs)
+    return [torch._add_batch_dim(r, 0, level) for r in results]
+
+
+_Batch = collections.namedtuple("_Batch", "batch_size")
+
+
+def _is_batched(tensor, level):
+    """Whether a tensor is batched at a level. torch expands one that is not to the size that is given."""
+    return any(torch._remove_batch_dim(tensor, level, n, 0).shape[0] != n for n in (0, 1))
+
+
+_library.impl("call", _older_vmap, "Batched")
+# As where a site does not know the tensors: the program is then called by its name.
+_library.impl("at_site", lambda site, inputs: [], "Batched")
 
 
 #===------------------------------------------------------------------------===#

@@ -219,6 +219,55 @@ class QuickCalls(unittest.TestCase):
         self.assertEqual([step() for _ in range(5)][-1], before)
 
 
+class BatchesOfAutograd(unittest.TestCase):
+    """torch.autograd's own batches of cotangents, which are older than torch.vmap's."""
+
+    def setUp(self):
+        t = tensors(dtype=torch.float64)
+        self.rows = [t[n] for n in ("q", "k", "v")]
+        self.rate = torch.tensor([0.5, 0.2], dtype=torch.float64)
+
+    def function(self, q, k, v, rate):
+        return ejk.ops.simple_gla(q, k, v, g_gamma=-rate)[0]
+
+    def test_batches_of_cotangents(self):
+        needed = [x.requires_grad_() for x in (*self.rows, self.rate)]
+        o = self.function(*needed)
+        cotangents = torch.randn(4, *o.shape, dtype=o.dtype)
+        found = torch.autograd.grad(o, needed, cotangents, retain_graph=True, is_grads_batched=True)
+        each = [torch.autograd.grad(o, needed, c, retain_graph=True) for c in cotangents]
+        torch.testing.assert_close(found, tuple(torch.stack(parts) for parts in zip(*each)))
+
+    def test_derivatives_of_batches(self):
+        def loss(q):
+            return self.function(q, *self.rows[1:], self.rate).square().sum()
+        functional = torch.autograd.functional
+        torch.testing.assert_close(functional.hessian(loss, self.rows[0], vectorize=True),
+                                   functional.hessian(loss, self.rows[0]))
+
+        # The gradient of the parameter is no longer batch, and the cotangents of the inner derivative are batches.
+        def gradient(v):
+            q = self.rows[0].clone().requires_grad_()
+            o = self.function(q, self.rows[1], v, self.rate)
+            cotangents = torch.stack([o, 2 * o]).detach()
+            return torch.autograd.grad(o, q, cotangents, is_grads_batched=True, create_graph=True)[0]
+        torch.testing.assert_close(functional.jacobian(gradient, self.rows[2], vectorize=True),
+                                   functional.jacobian(gradient, self.rows[2]))
+
+    def test_gradcheck(self):
+        needed = [x.requires_grad_() for x in (*self.rows, self.rate)]
+        self.assertTrue(torch.autograd.gradcheck(self.function, needed, check_batched_grad=True, fast_mode=True))
+        self.assertTrue(torch.autograd.gradgradcheck(lambda *rows: self.function(*rows, self.rate.detach()), needed[:3],
+                                                     check_batched_grad=True, fast_mode=True))
+
+    def test_a_batch_of_batches(self):
+        from torch._vmap_internals import _vmap
+        qs, ks = (torch.randn(n, *x.shape, dtype=x.dtype) for n, x in zip((2, 3), self.rows))
+        found = _vmap(lambda k: _vmap(lambda q: self.function(q, k, self.rows[2], self.rate))(qs))(ks)
+        wanted = [torch.stack([self.function(q, k, self.rows[2], self.rate) for q in qs]) for k in ks]
+        torch.testing.assert_close(found, torch.stack(wanted))
+
+
 class Errors(unittest.TestCase):
     def test_wrong_tensors(self):
         t = tensors()
