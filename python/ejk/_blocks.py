@@ -6,7 +6,7 @@ from ._named import checked_bound, default_scale, rate_of
 from ._outside import of_shape, operands, wide
 from ._recurrence import Recurrence
 from ._short_convolution import (MOST_CHANNELS, ROWS_OF_PARTS, convolved, convolved_apart, in_16_bits, normalised,
-                                 operands_before, rms_norm, rows_before, taps_of)
+                                 operands_before, rms_norm, rows_after, rows_before, taps_of)
 
 
 # What comes after a recurrence.
@@ -117,7 +117,7 @@ def _block(gates_of, whole, norm, q, k, v, z, gates, constants, norm_weight, con
         o, state = _DELTA(v, q, k, *gates_of(*gates, *constants, cu_seqlens), scale, bound,
                           initial_state=initial_state, **options)
         o = norm(o, z, weight, channels, float(eps), cu_seqlens=cu_seqlens)
-    return (o, state, tuple(last)) if output_conv_state else (o, state)
+    return (o, state, rows_after(last, (q, k, v), cu_seqlens)) if output_conv_state else (o, state)
 
 
 def _rows(q, k, v, z):
@@ -150,7 +150,7 @@ def gated_delta_net(q, k, v, z, a, b, conv_weight, A_log, dt_bias, norm_weight, 
         *_rows(q, k, v, z), ("a", a, "[B, T, Hv]"), ("b", b, "[B, T, Hv]"),
         ("conv_weight", conv_weight, "[...]"), ("A_log", A_log, "[Hv]"), ("dt_bias", dt_bias, "[Hv]"),
         ("norm_weight", norm_weight, "[...]"), ("conv_bias", conv_bias, "[...]?"),
-        *operands_before(conv_state, "q, k and v"))
+        *operands_before(conv_state, "q, k and v", conv_weight))
     return _block(_gates_of_gdn, _GATED_DELTA_NET, _GATED_NORM_SILU, q, k, v, z, (a, b, A_log, dt_bias),
                   (_most(allow_neg_eigval),), norm_weight, conv_weight, conv_bias, eps, scale, rows,
                   output_conv_state, initial_state, cu_seqlens, save_states)
@@ -173,7 +173,7 @@ def kda_block(q, k, v, g, b, z, conv_weight, A_log, dt_bias, norm_weight, *, low
         *_rows(q, k, v, z), ("g", g, "[B, T, Hv, K]"), ("b", b, "[B, T, Hv]"),
         ("conv_weight", conv_weight, "[...]"), ("A_log", A_log, "[...]"), ("dt_bias", dt_bias, "[...]?"),
         ("norm_weight", norm_weight, "[...]"), ("conv_bias", conv_bias, "[...]?"),
-        *operands_before(conv_state, "q, k and v"))
+        *operands_before(conv_state, "q, k and v", conv_weight))
     if g.shape[3] != k.shape[3]:
         raise TensorError(f"'g' must be [B, T, Hv, K] with K = {k.shape[3]}, but has shape {list(g.shape)}")
     heads, channels = g.shape[2:]

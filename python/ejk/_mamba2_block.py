@@ -7,7 +7,7 @@ from ._named import rate_of
 from ._outside import cast, of_shape, on_cpu, operands, stop_gradient, wide
 from ._recurrence import Recurrence
 from ._short_convolution import (MOST_CHANNELS, ROWS_OF_PARTS, convolved, convolved_apart, in_16_bits, operands_before,
-                                 rms_norm, rows_before, taps_of)
+                                 rms_norm, rows_after, rows_before, taps_of)
 
 _LARGEST = 3.4e38  # of f32, about
 
@@ -111,7 +111,7 @@ def mamba2_block(x, B, C, z, dt, conv_weight, A_log, dt_bias, D, norm_weight, *,
         ("x", x, "[B, T, H, P]"), ("B", B, "[B, T, G, N]"), ("C", C, "[B, T, G, N]"), ("z", z, "[B, T, H, P]"),
         ("dt", dt, "[B, T, H]"), ("conv_weight", conv_weight, "[...]"), ("A_log", A_log, "[H]"),
         ("dt_bias", dt_bias, "[H]?"), ("D", D, "[H]?"), ("norm_weight", norm_weight, "[...]?"),
-        ("conv_bias", conv_bias, "[...]?"), *operands_before(conv_state, "x, B and C"))
+        ("conv_bias", conv_bias, "[...]?"), *operands_before(conv_state, "x, B and C", conv_weight))
     if tuple(z.shape) != tuple(x.shape):
         raise TensorError(f"'z' must have the shape of 'x', {list(x.shape)}, but has {list(z.shape)}")
     (H, P), (G, N) = x.shape[2:], B.shape[2:]
@@ -137,4 +137,4 @@ def mamba2_block(x, B, C, z, dt, conv_weight, A_log, dt_bias, D, norm_weight, *,
             x = x * cast(mask[..., None], x.dtype)
         y, state = _MAMBA2(x, dt, B, C, A_log, D, dt_bias, *limits, **options)
     o = _gated_norm(y, z, dt, norm_weight, groups, float(eps), bool(norm_before_gate), cu_seqlens)
-    return (o, state, tuple(last)) if output_conv_state else (o, state)
+    return (o, state, rows_after(last, (x, B, C), cu_seqlens)) if output_conv_state else (o, state)

@@ -2,7 +2,7 @@
 
 from . import _functions as f
 from ._errors import TensorError
-from ._outside import of_shape, transposed
+from ._outside import of_shape, ones_like, transposed
 from ._recurrence import Recurrence
 
 TAPS = 4  # of a convolution, at most
@@ -68,9 +68,11 @@ def taps_of(weight, bias, sizes, names="q, k and v"):
     return width, taps, biases
 
 
-def operands_before(conv_state, names):
-    """The rows before the first of three tensors, each None where nothing is given, as `operands` takes them."""
-    rows = conv_state if conv_state is not None else (None,) * 3
+def operands_before(conv_state, names, weight):
+    """The rows before the first of three tensors, each None where nothing is given, as `operands` takes them.
+    Before a convolution of one row, no tensors are as good as three of 0 rows."""
+    one_row = tuple(getattr(weight, "shape", ()))[-1:] == (1,)
+    rows = (None,) * 3 if conv_state is None or one_row and len(conv_state) == 0 else conv_state
     if len(rows) != 3:
         raise TensorError(f"'conv_state' must be a tuple of the rows of {names}, but has {len(rows)} entries")
     return [("conv_state", row, "[N, W-1, heads, channels]?") for row in rows]
@@ -78,15 +80,21 @@ def operands_before(conv_state, names):
 
 def rows_before(rows, width, tensors, cu_seqlens):
     """The rows before the first of `tensors`, three by name, as a convolution takes them."""
-    if width == 1:
-        return (None,) * 3
     for (name, x), row in zip(tensors.items(), rows):
-        count = x.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
-        wanted = [count, width - 1, *x.shape[2:]]
+        wanted = _shape_before(x, width - 1, cu_seqlens)
         if row is not None and (row.dtype != x.dtype or list(row.shape) != wanted):
             raise TensorError(f"'conv_state' must have the rows of '{name}' as {x.dtype} {wanted}, but has {row.dtype} "
                               f"{list(row.shape)}")
-    return tuple(rows)
+    return tuple(rows) if width > 1 else (None,) * 3
+
+
+def rows_after(last, tensors, cu_seqlens):
+    """The last rows of three tensors, a tuple: `last`, which is empty where a convolution reads no earlier rows."""
+    return tuple(last) or tuple(ones_like(x, _shape_before(x, 0, cu_seqlens)) for x in tensors)
+
+
+def _shape_before(x, count, cu_seqlens):
+    return [x.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1, count, *x.shape[2:]]
 
 
 def convolved_apart(tensors, taps, biases, rows, wanted, normalised, cu_seqlens):

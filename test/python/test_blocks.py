@@ -321,6 +321,43 @@ class Parts(unittest.TestCase):
                 self.assertEqual(found.schedule, "chunk")
 
 
+class OneRow(unittest.TestCase):
+    """Blocks whose convolution reads no earlier rows."""
+
+    def calls(self, x, gate, **options):
+        """The results of each block on rows of x."""
+        weight, zeros, ones = torch.linspace(-1, 1, 24)[:, None].to(x.dtype), torch.zeros(2), torch.ones(4)
+        options["output_conv_state"] = True
+        yield ejk.ops.gated_delta_net(x, x, x, x, gate, gate, weight, zeros, zeros, ones, **options)
+        yield ejk.ops.kda_block(x, x, x, x, gate, x, weight, zeros, None, ones, **options)
+        yield ejk.ops.mamba2_block(x, x, x, x, gate, weight, zeros, zeros, None, None, **options)
+
+    def test_goes_on_from_no_rows(self):
+        torch.manual_seed(0)
+        for kind, steps in ((torch.float32, 6), (torch.float16, 140)):
+            x, gate = torch.randn(1, steps, 2, 4).to(kind), torch.randn(1, steps, 2).to(kind)
+            half = steps // 2
+            begun = list(self.calls(x[:, :half], gate[:, :half]))
+            for number, (o, state, rows) in enumerate(self.calls(x, gate)):
+                first, now, last = begun[number]
+                self.assertEqual([(r.shape, r.dtype) for r in rows], [((1, 0, 2, 4), kind)] * 3)
+                for before in (last, (), None, (None, last[1], None)):
+                    second, end, _ = list(self.calls(x[:, half:], gate[:, half:], initial_state=now,
+                                                     conv_state=before))[number]
+                    self.assertLess(error(torch.cat([first, second], 1), o), 5e-3 if kind != torch.float32 else 2e-6)
+                    self.assertLess(error(end, state), 2e-3)
+
+    def test_shapes(self):
+        x, gate = torch.randn(1, 6, 2, 4), torch.randn(1, 6, 2)
+        for _, _, rows in self.calls(x, gate, cu_seqlens=torch.tensor([0, 2, 2, 6])):
+            self.assertEqual([r.shape for r in rows], [(3, 0, 2, 4)] * 3)
+        with self.assertRaisesRegex(ejk.TensorError, r"must have the rows of 'q' as \S+ \[1, 0, 2, 4\], but has"):
+            next(self.calls(x, gate, conv_state=(x[:, :1], None, None)))
+        wide = torch.ones(24, 2), torch.zeros(2), torch.zeros(2), torch.ones(4)
+        with self.assertRaisesRegex(ejk.TensorError, "rows of q, k and v, but has 0 entries"):
+            ejk.ops.gated_delta_net(x, x, x, x, gate, gate, *wide, conv_state=())
+
+
 class Widths(unittest.TestCase):
     def test_widths(self):
         torch.manual_seed(0)
