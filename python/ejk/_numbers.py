@@ -28,41 +28,42 @@ class ChangingNumbers:
 
 
 class NamesAround:
-    """The names that a step reads from the functions around it and from its module.
+    """The names that a step reads from the functions around it and from its module, and those that its decorators
+    read.
 
     Where one has another value before a call, the step is traced anew: another number, None, a string, or another
     object. A change within a list, an array or an object, in another module, or in a function that the step calls, is
     not looked at. This package's own steps read names that do not change."""
 
     def __init__(self, function):
-        function = getattr(function, "__func__", function)
-        self._module, self._names, self._cells = function.__globals__, (), {}
-        if str(self._module.get("__name__")).split(".")[0] != "ejk":
-            self._cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
-            self._names = _names_of(function.__code__) | self._cells.keys()
-        self._known = {}
+        self._names, self._known = [], []  # a name, with the module and the cells of the function that reads it
+        for own in _with_wrapped(function):
+            module = own.__globals__
+            if str(module.get("__name__")).split(".")[0] != "ejk":
+                cells = dict(zip(own.__code__.co_freevars, own.__closure__ or ()))
+                self._names += [(name, module, cells) for name in _names_of(own.__code__) | cells.keys()]
 
     def look(self):
         """Notes the values as they are. Returns whether there are any."""
-        found = ((name, self._value(name)) for name in self._names)
+        found = ((place, self._value(*place)) for place in self._names)
         # Nearly every step reads ejk, a module, and a name of Python's own is in no module.
-        self._known = {name: value for name, value in found
-                       if value is not _UNSET and not isinstance(value, type(sys))}
+        self._known = [(place, value) for place, value in found
+                       if value is not _UNSET and not isinstance(value, type(sys))]
         return bool(self._known)
 
     def changed(self):
         """(name, value) of each that is not as it was noted."""
         found = []
-        for name, known in self._known.items():
-            value = self._value(name)
+        for place, known in self._known:
+            value = self._value(*place)
             if value is not known and not _same(value, known):
-                found.append((name, value))
+                found.append((place[0], value))
         return found
 
-    def _value(self, name):
-        cell = self._cells.get(name)
+    def _value(self, name, module, cells):
+        cell = cells.get(name)
         if cell is None:
-            return self._module.get(name, _UNSET)
+            return module.get(name, _UNSET)
         try:
             return cell.cell_contents
         except ValueError:  # not set yet
@@ -71,6 +72,15 @@ class NamesAround:
 
 _UNSET = object()
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+
+
+def _with_wrapped(function):
+    """A function, and those that functools.wraps says it wraps."""
+    while function is not None:
+        function = getattr(function, "__func__", function)
+        if hasattr(function, "__code__"):
+            yield function
+        function = getattr(function, "__wrapped__", None)
 
 
 def _names_of(code):

@@ -93,6 +93,31 @@ class Places(unittest.TestCase):
                 self.assertEqual(fn(q, q, q)[0].ravel().tolist(), [2 * factor] * 2)
 
 
+    def test_decorated_steps(self):
+        # The decorator has a name of the step's, with a value of its own.
+        decorator = """def decorate(f):
+    @wraps(f)
+    def outer(*rows):
+        S, o = f(*rows)
+        return S, o * NAME
+    return outer
+"""
+        scope = {"wraps": functools.wraps}
+        exec(decorator, scope)
+        for of_function in (False, True):
+            for times in (1, 2):
+                step, assign = made(STEP.format("", "    factor = NAME"), of_function)
+                for _ in range(times):
+                    step = scope["decorate"](step)
+                for scope["NAME"] in (1.0, 0.5):
+                    with self.subTest(of_function=of_function, times=times, decorators=scope["NAME"]):
+                        self.check(step, assign, lambda x: x * scope["NAME"] ** times)
+        step, q = ejk.recurrence(step), np.ones((1, 1, 1, 2), np.float32)
+        assign(1.0)
+        for scope["NAME"] in (1.0, 2.0, 3.0, 1.0):
+            self.assertEqual(step(q, q, q)[0].ravel().tolist(), [2 * scope["NAME"] ** 2] * 2)
+
+
 class Values(unittest.TestCase):
     def test_numbers_around_a_step(self):
         global IN_MODULE
