@@ -98,16 +98,18 @@ class Entry:
         return found
 
     def _refuse_heads(self, message, shapes):
-        """Says which tensor has a number of heads that does not divide the first one's."""
-        found = re.search(r", (H\w+), must divide the query heads", message)
-        for tensor, shape in zip(self.inputs, shapes) if found else ():
-            if found[1] in tensor["shape"]:
-                first, heads = self.inputs[0], shape[tensor["shape"].index(found[1])]
-                raise TensorError(
-                    f"'{tensor['name']}' has {heads} heads, which must divide the "
-                    f"{shapes[0][first['shape'].index('H')]} of '{first['name']}': it has shape "
-                    f"{list(shape)}, and '{first['name']}' has {list(shapes[0])}; a tensor over time is "
-                    "[B, T, heads, channels], or [B, T, heads] where a step sees a number")
+        """Says which tensor has a number of heads that does not divide another one's."""
+        found = re.search(r", (H\w*), must divide the query heads, (H\w*)$", message)
+
+        def first(symbol):
+            """The first tensor that has so many heads: its name, this number and its shape."""
+            return next((tensor["name"], shape[tensor["shape"].index(symbol)], list(shape))
+                        for tensor, shape in zip(self.inputs, shapes) if symbol in tensor["shape"])
+        if found:
+            (name, heads, shape), (other, limit, of_other) = map(first, found.groups())
+            raise TensorError(f"'{name}' has {heads} heads, which must divide the {limit} of '{other}': it has shape "
+                              f"{shape}, and '{other}' has {of_other}; a tensor over time is [B, T, heads, channels], "
+                              "or [B, T, heads] where a step sees a number")
 
     def output_shapes(self, shapes):
         """The results' shapes for inputs of these shapes, a tuple. Sizes may be symbolic ones of

@@ -116,6 +116,25 @@ class Errors(unittest.TestCase):
             gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"],
                         initial_state=np.zeros((2, 2, 4, 3)))
 
+    def test_heads_that_divide_others(self):
+        def of(heads, *channels):
+            return np.ones((1, 3, heads, *channels), "f4")
+
+        @ejk.recurrence(queries=("q",))
+        def step(S, q, k, v):
+            return (S := S.add(k, v)), S.read(q)
+
+        @ejk.recurrence(queries=("q",))
+        def of_keys(S, k, q, v):
+            return (S := S.add(k, v)), S.read(q)
+        rows = q, k, v = of(8, 4), of(2, 4), of(4, 4)
+        for function, tensors in ((step, rows), (of_keys, (k, q, v))):
+            with self.assertRaisesRegex(ejk.TensorError, "'v' has 4 heads, which must divide the 2 of 'k'.*"
+                                                         r"'k' has \[1, 3, 2, 4\]"):
+                function(*tensors)
+        with self.assertRaisesRegex(ejk.TensorError, "'k' has 3 heads, which must divide the 8 of 'q'"):
+            of_keys(of(3, 4), q, of(3, 4))
+
     def test_every_argument_of_named_functions(self):
         """A list, an array of another rank and one of integers are refused by their names."""
         B, T, H, K = 2, 6, 2, 4
