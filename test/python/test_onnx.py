@@ -323,6 +323,10 @@ class Interface(unittest.TestCase):
             return attention(rng, "f32", rule, **{**given, **options})
         extra = helper.make_node("MatMul", ["output", "output"], ["y"], name="the_product")
         self.refused(make(extra=[extra]), "node 1, MatMul 'the_product'", "does not compile MatMul")
+        extra = [helper.make_node("Slice", ["output", "one", "one"], ["y"], name="a_part")]
+        sliced = make(extra=extra)
+        sliced.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1]), "one"))
+        self.refused(sliced, "node 1, Slice 'a_part'", "of tensors, ejk slices the Concat before a Conv alone")
         model = make()
         model.graph.node[0].attribute.append(helper.make_attribute("state_window", 3))
         self.refused(model, "node 0", "'state_window'")

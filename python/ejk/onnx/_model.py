@@ -198,7 +198,9 @@ class _Importer:
         if op == "Conv" and standard:
             x, weight, bias = (*(self._tensor(n) for n in node.input), None)[:3]
             return (_convolution.convolution(w, x, weight, bias, attributes),)
-        if op == "Slice" and standard and isinstance(inputs[0], _convolution.Joined):
+        if op == "Slice" and standard:
+            check(isinstance(inputs[0], _convolution.Joined),
+                  "of tensors, ejk slices the Concat before a Conv alone, for its last columns")
             given = [None if x is None else _known.sizes(x, "its range") for x in inputs[1:]]
             return (_convolution.ending(inputs[0], *(*given, None, None)[:4]),)
         if op == "Split" and standard:
