@@ -23,6 +23,8 @@ def compile(text, entry=None):
     `entry` is its name, which may be left out where the text has one public function. Call it with
     tensors in the order of the function's arguments, or by their names. It returns the function's
     results, a tuple if there are several."""
+    if not isinstance(text, str):
+        raise TypeError(f"ejk.compile takes the text of MLIR, a str, but got {type(text).__name__}")
     names = re.findall(r"func\.func\s+(?:public\s+)?@(\w+)", text)
     if entry is None:
         if len(names) != 1:
@@ -55,6 +57,9 @@ class CompiledFunction:
     def _read(self, tensors, named):
         """A call's tensors in the program's order, as its door takes them, and the door."""
         tensors = self._order(tensors, named)
+        if not tensors:
+            raise TensorError(f"'{self._program.name}' takes no tensors, and a call computes on their device, with "
+                              "their library; package() writes it for the C API, which can call it")
         door = _arrays.common_door(zip(self.names, tensors))
         tensors, described = _arrays.read(door, self.names, tensors)
         for tensor, (dtype, shape) in zip(self._program.entry().inputs, described):

@@ -2,6 +2,7 @@
 
 import pathlib
 import pickle
+import tempfile
 import unittest
 
 import numpy as np
@@ -241,6 +242,22 @@ class Errors(unittest.TestCase):
         self.assertEqual(caught.exception.diagnostics[0].line, 2)
         self.assertEqual(pickle.loads(pickle.dumps(caught.exception)).diagnostics,
                          caught.exception.diagnostics)
+        for wrong in (None, b"func.func @f()", np.zeros(3)):
+            with self.assertRaisesRegex(TypeError, "takes the text of MLIR, a str, but got "):
+                ejk.compile(wrong)
+
+    def test_a_function_without_arguments(self):
+        function = ejk.compile("""func.func @f() -> tensor<2xf32> {
+          %x = arith.constant 1.5 : f32
+          %y = tensor.splat %x : tensor<2xf32>
+          return %y : tensor<2xf32>
+        }""")
+        for call in (function, function.explain, function.check):
+            with self.assertRaisesRegex(ejk.TensorError, "'f' takes no tensors, and a call computes on their device"):
+                call()
+        with tempfile.NamedTemporaryFile(suffix=".ejk") as file:
+            function.package(file.name)
+            self.assertTrue(pathlib.Path(file.name).read_bytes())
 
 
 if __name__ == "__main__":
