@@ -26,8 +26,6 @@ LIMIT = float(os.environ.get("EJK_TEST_LIMIT", 1e-6))  # NCCL: kernels of GPUs m
 PACKED = [0, 5, 5, 21, 40]  # the third sequence goes on over cuts, the second is empty
 PROCESSES = ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule")
 FUNCTIONS = ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule", "recurrent", "kda", "retention")
-
-
 BACKEND = os.environ.get("EJK_TEST_BACKEND", "gloo")
 
 
@@ -228,6 +226,12 @@ class Split(unittest.TestCase):
         with self.assertRaisesRegex(
                 ejk.TensorError, "'q' and 'k' must have as many heads, which divide v's 2, but have 1 and 2"):
             ejk.split(ejk.ops.kda, **(case("kda", False)[0] | {"q": torch.zeros(2, 40, 1, 8)}), parts=2)
+
+    def test_transformations_of_torch_func_are_refused(self):
+        tensors, _ = case("gla", False)
+        for transform, q in ((torch.func.grad, tensors["q"]), (torch.func.vmap, tensors["q"][None])):
+            with self.assertRaisesRegex(ejk.EjkError, "in segments has no transformation of torch.func"):
+                transform(lambda q: ejk.split(ejk.ops.gla, **(tensors | {"q": q}), parts=2)[0].sum())(q)
 
     def test_a_bound_of_gates(self):
         """A third of the gates are clipped, and their gradients are zero."""

@@ -60,7 +60,8 @@ def split(function, *tensors, parts, **named):
 
     The states between segments are found first, then each segment's rows. The result and its
     gradients are those of `function`. Segments may be given by their lengths: parts=[100, 28]. The
-    lengths add up to the rows; one of 0 is no segment. `function` may be a functools.partial."""
+    lengths add up to the rows; one of 0 is no segment. `function` may be a functools.partial. There is no
+    second derivative, and no transformation of torch.func, such as grad and vmap."""
     from .. import ops
     from . import torch
     if isinstance(function, functools.partial):

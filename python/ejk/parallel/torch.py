@@ -12,7 +12,7 @@ from operator import index
 import torch
 
 from .._arrays import check_exact
-from .._errors import TensorError
+from .._errors import EjkError, TensorError
 from .._named import number
 from .._torch_tensors import describe
 from ._segments import Segment, bound_by_name, boundaries
@@ -100,6 +100,9 @@ class _OverSegments(torch.autograd.Function):
 
 
 def _run(group, tensors, initial_state, cu_seqlens, delta, **constants):
+    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
+        raise EjkError("a sequence in segments has no transformation of torch.func, such as grad or vmap; "
+                       "torch.autograd.grad gives its gradients, and batch entries are in its tensors")
     tensors = {n: t for n, t in tensors.items() if t is not None}
     k = tensors["k"]
     rows = k.shape[1]
