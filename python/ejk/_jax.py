@@ -247,13 +247,25 @@ def _function_in_pools(program):
     """The program as a function of arrays, of which pools are replaced in their memory where XLA may,
     as where they are donated."""
 
-    def run(*arrays):
+    @jax.custom_batching.custom_vmap
+    def plain(*arrays):
         entry = _entry(program, "0")
         types = tuple(_result_types(entry, arrays))
         aliases = {place: number for number, place in entry.replaced.items()}
         results = jax.ffi.ffi_call(TARGET, types, input_output_aliases=aliases)(
             *arrays, program=program, entry="0")
         return tuple(vary(r, axes_of(arrays)) for r in results)
+
+    @plain.def_vmap
+    def batches(size, batched, *arrays):
+        raise EjkError(_pools.NO_VMAP)
+
+    run = jax.custom_jvp(plain)
+
+    @run.defjvp
+    def derivative(arrays, tangents):
+        raise EjkError("a call with a pool has no derivative, and an array needs one; give the call "
+                       "jax.lax.stop_gradient of its arrays")
 
     return jax.jit(run, inline=True)
 

@@ -11,6 +11,9 @@ _INTEGERS = ("i32", "i64")
 _FEW_ROWS = 8
 #: The keywords of a call that has a pool.
 KEYWORDS = ("pool", "read_slots", "write_slots", "accepted", "parents", "ring", "first_slot", "value_major")
+#: Why a call that another library would repeat for a batch is refused.
+NO_VMAP = ("a call with a pool is computed for no batch of vmap, whose entries would write the same slots; give "
+           "the batch as more sequences, [N, T, …], with slots of their own")
 
 
 class Pools(namedtuple("Pools", "types value_major first_slot read accepted write same per_row rows")):

@@ -13,6 +13,11 @@ def _fake_in_pools(program, entry, inputs, written):
     check_devices([*inputs, *written])
 
 
+@torch.library.register_vmap("ejk::call_in_pools", lib=_torch._library)
+def _no_vmap(info, in_dims, program, entry, inputs, written):
+    raise EjkError(_pools.NO_VMAP)
+
+
 _in_pools = torch.ops.ejk.call_in_pools.default
 
 

@@ -106,6 +106,12 @@ class Torch(unittest.TestCase):
         with torch.inference_mode():
             delta(*inputs, pool=pool, read_slots=slots, write_slots=slots, value_major=True)
 
+    def test_no_vmap(self):
+        rows, slots = torch.zeros(2, 3, 1, 2, 4), torch.arange(3)
+        pool = torch.zeros(4, 2, 4, 4)
+        with torch.no_grad(), self.assertRaisesRegex(ejk.EjkError, "no batch of vmap.*as more sequences"):
+            torch.vmap(lambda q: ejk.ops.linear_attn(q, q, q, pool=pool, read_slots=slots, write_slots=slots)[0])(rows)
+
     def test_slots_that_lie_apart_in_f64(self):
         # The interpreter takes them side by side, and puts them back where they were.
         inputs, pool, slots = self.case(apart=0)
@@ -234,6 +240,32 @@ class Jax(unittest.TestCase):
             np.testing.assert_array_equal(np.asarray(new)[others], pool[others])
             if run is layer:
                 np.testing.assert_array_equal(np.asarray(given), pool)
+
+    def test_transformations_are_refused(self):
+        rng = np.random.default_rng(7)
+        inputs, pool = [jnp.asarray(x) for x in rows(rng, 2, 1)], jnp.asarray(make_pool(rng, 6, True)[1])
+        slots = jnp.array([4, 1], jnp.int32)
+        for written in ({}, {"write_slots": slots}):
+            def loss(q, pool, written=written):
+                return jnp.sum(delta(q, *inputs[1:], pool=pool, read_slots=slots, value_major=True, **written)[0])
+            for number in (0, 1):
+                for wrap in (lambda f: f, jax.jit):
+                    with self.assertRaisesRegex(ejk.EjkError, "with a pool has no derivative, and an array needs one"):
+                        wrap(jax.grad(loss, argnums=number))(inputs[0], pool)
+            with self.assertRaisesRegex(ejk.EjkError, "no batch of vmap.*as more sequences"):
+                jax.vmap(loss, (0, None))(jnp.stack([inputs[0]] * 2), pool)
+            # Of what is no array of the call.
+            found = jax.grad(lambda x: x * loss(jax.lax.stop_gradient(x * inputs[0]), pool))(1.0)
+            self.assertAlmostEqual(float(found), float(loss(inputs[0], pool)), 5)
+
+    def test_donated_pools_have_no_copy(self):
+        rng = np.random.default_rng(7)
+        inputs, pool = [jnp.asarray(x) for x in rows(rng, 2, 1)], jnp.asarray(make_pool(rng, 6, True)[1])
+        slots = jnp.array([4, 1], jnp.int32)
+        text = jax.jit(lambda pool: delta(*inputs, pool=pool, read_slots=slots, write_slots=slots, value_major=True),
+                       donate_argnums=0).lower(pool).compile().as_text()
+        self.assertIn("output_to_operand_aliasing", text)
+        self.assertNotRegex(text, r"\bcopy\(")
 
     def test_serving(self):
         # The arrays do not change, so the new pool is a result; NumPy's changes in its place.
