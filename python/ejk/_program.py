@@ -68,18 +68,18 @@ class Entry:
 
     def symbols(self, shapes):
         """The sizes that the inputs' shapes decide. Raises where shapes do not fit."""
-        found = {}
+        found, source = {}, {}  # each symbol's size, and the tensor that has it
         for tensor, shape in zip(self.inputs, shapes):
             expected = tensor["shape"]
             if len(expected) != len(shape):
                 raise TensorError(f"'{tensor['name']}' must be {_spell(expected)}, "
                                   f"but has shape {list(shape)}")
             for e, size in zip(expected, shape):
+                more = 0
+                if isinstance(e, list) and e[0] == "+" and isinstance(e[1], str) and isinstance(e[2], int):
+                    _, e, more = e
                 if isinstance(e, str) and e not in found:
-                    found[e] = size
-                elif (isinstance(e, list) and e[0] == "+" and isinstance(e[1], str)
-                      and isinstance(e[2], int) and e[1] not in found):
-                    found[e[1]] = size - e[2]
+                    found[e], source[e] = size - more, tensor["name"]
         for tensor, shape in zip(self.inputs, shapes):
             for e, size in zip(tensor["shape"], shape):
                 wanted = _evaluate(e, found)
@@ -88,7 +88,9 @@ class Entry:
                     sizes = ", ".join(f"{k} = {v}" for k, v in found.items() if k in spelt)
                     raise TensorError(f"'{tensor['name']}' must be {_spell(tensor['shape'])}"
                                       + (f" with {sizes}" if sizes else "")
-                                      + f", but has shape {list(shape)}")
+                                      + f", but has shape {list(shape)}" + "".join(
+                                          f"; '{source[k]}' has {k} = {found[k]}"
+                                          for k in re.findall(r"[A-Za-z]\w*", _spell([e])) if k in source))
         for rule in self.description.get("constraints", ()):
             value = _evaluate(rule["expr"], found)
             if value is not None and value != rule["equals"]:

@@ -117,6 +117,16 @@ class Errors(unittest.TestCase):
             gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"],
                         initial_state=np.zeros((2, 2, 4, 3)))
 
+    def test_two_tensors_that_do_not_fit(self):
+        a, state = arrays(), np.zeros((1, 2, 4, 3), "f4")
+        for call in (ejk.ops.gla, ejk.recurrence(lambda S, q, k, v, g: ((S := S.decay(g).add(k, v)), S.read(q)))):
+            rows = [a[n][:1] for n in ("q", "k", "v", "gk")]
+            with self.assertRaisesRegex(ejk.TensorError, r"'cu_seqlens' must be \[N\+1\] with N = 1, but has shape "
+                                                         r"\[4\]; 'initial_state' has N = 1$"):
+                call(*rows, initial_state=state, cu_seqlens=np.array([0, 2, 2, 6]))
+            with self.assertRaisesRegex(ejk.TensorError, r"'k' must .* has shape \[1, 5, 2, 4\]; 'q' has T = 6$"):
+                call(rows[0], rows[1][:, :5], *rows[2:])
+
     def test_heads_that_divide_others(self):
         def of(heads, *channels):
             return np.ones((1, 3, heads, *channels), "f4")
