@@ -145,6 +145,7 @@ class Recurrence:
                 raise TraceError(f"{_trace.place_of(function)}'queries' names '{name}', which "
                                  f"'{function.__name__}' does not take")
         self._programs, self._sites, self._sites_without_states, self._sites_in_pools = {}, {}, {}, {}
+        self._halos = {}
         self._numbers, self._around, self._has_around = ChangingNumbers(), NamesAround(function), False
         self._remedies = remedies or {}  # for parameters that take no tensor
         self._f32_matmuls = f32_matmuls
@@ -232,8 +233,12 @@ class Recurrence:
             raise TensorError("'parents' and 'ring' take rows [N, T, …] from the first to the last, "
                               + ("in reverse" if self._reverse else "packed by 'cu_seqlens'") + " they are not")
         given = given.planned(plan)
-        (_, _, halos), _, _ = self._prepare(bound, {}, None, None, given)
-        return plan.values(self._names, bound, halos), {}, given, plan
+        # What a trace sees of the arguments, which says which of them are rows before the first.
+        seen = tuple([(x.dtype, x.shape[2:] if len(x.shape) > 2 else len(x.shape)) if _arrays.is_tensor(x)
+                      else (type(x), x) for x in bound])
+        if seen not in self._halos:
+            (_, _, self._halos[seen]), _, _ = self._prepare(bound, {}, None, None, given)
+        return plan.values(self._names, bound, self._halos[seen]), {}, given, plan
 
     def program(self, /, *arguments, initial_state=None, cu_seqlens=None, pool=None, **named):
         """The program for tensors like these; nothing is run."""
@@ -431,7 +436,7 @@ def _refresh(identity):
     recurrence = _recurrences[identity]
     for name, value in recurrence._around.changed():
         for known in (recurrence._programs, recurrence._sites, recurrence._sites_without_states,
-                      recurrence._sites_in_pools):
+                      recurrence._sites_in_pools, recurrence._halos):
             known.clear()
         if is_number(value) and not isinstance(value, bool):
             recurrence._numbers.note(recurrence._called(), name, value, "around it",
