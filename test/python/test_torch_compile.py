@@ -115,6 +115,24 @@ class FirstCalls(unittest.TestCase):
         self.check(fla, FLA)
 
 
+class InSegments(unittest.TestCase):
+    """`ejk.split` in a compiled function, whose graph is around it."""
+
+    def test_gradients(self):
+        torch._dynamo.reset()
+        for name, operand_names in (("gla", "q k v gk"), ("gated_delta_rule", "q k v g beta")):
+            for parts in (3, [5, 3]):
+                def scaled(*tensors):
+                    o, state = ejk.split(getattr(ejk.ops, name), *tensors, parts=parts)
+                    return (2 * o).sin().sum() + state.sum()
+                results = []
+                for function in (scaled, torch.compile(scaled, backend="aot_eager")):
+                    tensors = [operands()[n].requires_grad_() for n in operand_names.split()]
+                    results.append([function(*tensors).detach(), *torch.autograd.grad(function(*tensors), tensors)])
+                with self.subTest(name, parts=parts):
+                    torch.testing.assert_close(*results, rtol=0, atol=0)
+
+
 class Autocast(unittest.TestCase):
     """Rows that differ in type get the region's, and nothing else does."""
 

@@ -99,8 +99,10 @@ class _OverSegments(torch.autograd.Function):
         return None, dh0, *joined
 
 
+# A caller that torch.compile compiles has its graph around this. What segments exchange depends on lengths.
+@torch._disable_dynamo
 def _run(group, tensors, initial_state, cu_seqlens, delta, **constants):
-    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
+    if torch._C._functorch.peek_interpreter_stack() is not None:
         raise EjkError("a sequence in segments has no transformation of torch.func, such as grad or vmap; "
                        "torch.autograd.grad gives its gradients, and batch entries are in its tensors")
     tensors = {n: t for n, t in tensors.items() if t is not None}
