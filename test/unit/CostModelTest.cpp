@@ -29,6 +29,24 @@ TEST(CostModel, WarpsByTheLargestMatrix) {
   EXPECT_FALSE(cost::fitFewWarps(164, /*isWide=*/true, /*hasOthers=*/true));
 }
 
+// A launch gives each thread its share of a multiprocessor's registers, a multiple of 8. Partitions that ask for
+// more than these in all wait for each other forever.
+TEST(CostModel, PartitionsHaveTheRegistersOfTheirBlock) {
+  constexpr int64_t front = 32 * cost::kFrontWarps, state = 32 * cost::kManyWarps;
+  constexpr int64_t ofBlock = 65536 / (front + state) / 8 * 8 * (front + state);
+  unsigned chosen = 0;
+  for (int64_t ofFront = 0; ofFront <= cost::kThreadRegisters; ++ofFront)
+    for (int64_t ofState = 0; ofState <= cost::kThreadRegisters; ++ofState)
+      if (auto registers = cost::partitionRegisters(ofFront, ofState)) {
+        ++chosen;
+        EXPECT_LE(front * registers->front + state * registers->state, ofBlock);
+        EXPECT_LT(ofFront, registers->front);
+        EXPECT_LT(ofState, registers->state);
+      }
+  EXPECT_GT(chosen, 0u);
+  EXPECT_FALSE(cost::partitionRegisters(cost::kThreadRegisters, cost::kThreadRegisters));
+}
+
 // Blocks of four warps have registers for two on a multiprocessor, and both have shared memory.
 TEST(CostModel, SharedMemoryOfABlockBesideAnother) {
   const Target &hopper = *findTarget("sm_90a");

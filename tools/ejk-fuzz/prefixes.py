@@ -53,7 +53,8 @@ class Prefixes:
     def other(self, name, rows):
         if name in GATES:
             how = self.rng.integers(4)
-            return [rows, rows * rows.dtype.type(30), np.zeros_like(rows), np.full_like(rows, -np.inf)][how]
+            with np.errstate(over="ignore"):  # to -inf
+                return [rows, rows * rows.dtype.type(30), np.zeros_like(rows), np.full_like(rows, -np.inf)][how]
         return -rows if name in ("q", "v") else rows
 
     def cut(self, device):
