@@ -6,6 +6,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Passes.h"
+#include "passes/chunk/CommonScale.h"
 #include "passes/scan/ScanGroups.h"
 #include "passes/scan/ScanProperties.h"
 
@@ -163,25 +164,6 @@ LogicalResult ChunkPlan::checkSaves() {
   return success();
 }
 
-/// Moves a constant multiplier of `vector` into `scale`. What remains is often a row as loaded,
-/// which needs no rounding.
-static bool splitConstant(Value &vector, double &scale) {
-  auto mul = vector.getDefiningOp<arith::MulFOp>();
-  for (unsigned side = 0; mul && side < 2; ++side) {
-    auto constant = mul->getOperand(side).getDefiningOp<arith::ConstantOp>();
-    auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
-    if (!splat)
-      continue;
-    double value = splat.getSplatValue<APFloat>().convertToDouble();
-    if (!(std::abs(value) > 1e-6 && std::abs(value) < 1e6))
-      return false; // the state divided by it could over- or underflow
-    vector = mul->getOperand(1 - side);
-    scale *= value;
-    return true;
-  }
-  return false;
-}
-
 void ChunkPlan::findAddVectors(StateChain &chain) {
   if (!chain.corrections.empty()) {
     // The state as it is: what is read of it is added to it.
@@ -191,18 +173,39 @@ void ChunkPlan::findAddVectors(StateChain &chain) {
     }
     return;
   }
-  SmallVector<double> scales;
-  for (StateChain::Add &add : chain.adds) {
-    scales.push_back(1);
-    if (!splitConstant(add.vectors[0], scales.back()))
-      splitConstant(add.vectors[1], scales.back());
-  }
-  if (!scales.empty() && llvm::all_equal(scales)) {
-    chain.scale = scales.front();
-    return;
-  }
+  SmallVector<Factors> products;
   for (StateChain::Add &add : chain.adds)
-    add.vectors = {add.op.getKey(), add.op.getValue()};
+    products.push_back(add.vectors);
+  std::optional<double> scale = takeCommonScale(products);
+  if (!scale)
+    return;
+  chain.scale = *scale;
+  for (auto [add, vectors] : llvm::zip(chain.adds, products))
+    add.vectors = vectors;
+}
+
+void ChunkPlan::findPairedVectors(StateChain &chain) {
+  SmallVector<Factors> products;
+  for (StateChain::Read &read : chain.reads)
+    for (StateChain::Read::Pairing &pairing : read.pairings)
+      products.push_back(read.along ? Factors{pairing.vector, read.vector}
+                                    : Factors{read.vector, pairing.vector});
+  std::optional<double> scale = takeCommonScale(products);
+  if (!scale)
+    return;
+  ArrayRef<Factors> rest = products;
+  for (StateChain::Read &read : chain.reads) {
+    Value vector = read.vector;
+    for (StateChain::Read::Pairing &pairing : read.pairings) {
+      read.vector = rest.front()[read.along];
+      if (read.vector == vector)
+        pairing.scale = *scale;
+      pairing.vector = rest.front()[!read.along];
+      rest = rest.drop_front();
+    }
+    if (read.vector != vector)
+      read.scale *= *scale;
+  }
 }
 
 StateChain::Place ChunkPlan::placeAfter(const StateChain &chain) {
@@ -228,12 +231,8 @@ void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
   read.decays = placeAfter(chain);
   read.adds = chain.adds.size();
   for (Operation *user : op->getUsers())
-    if (auto pair = dyn_cast<CancellingPairOp>(user); pair && pair.getReadOp() == op) {
-      Value vector = pair.getVector();
-      double scale = 1;
-      splitConstant(vector, scale);
-      read.pairings.push_back({pair, vector, scale});
-    }
+    if (auto pair = dyn_cast<CancellingPairOp>(user); pair && pair.getReadOp() == op)
+      read.pairings.push_back({pair, pair.getVector(), 1});
   auto isNumber = [](Value multiplier) {
     if (auto broadcast = multiplier.getDefiningOp<vector::BroadcastOp>())
       return broadcast.getSourceType().isF32();
@@ -244,7 +243,8 @@ void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
     chain.reads.push_back(std::move(read));
     return;
   }
-  splitConstant(read.vector, read.scale);
+  if (read.pairings.empty())
+    splitConstant(read.vector, read.scale);
   // The other scan of a cancelling pair rounds the vector with these multipliers, so they must
   // stay.
   while (auto mul =
@@ -302,6 +302,7 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
   if (failed(addCorrections(chain)))
     return failure();
   findAddVectors(chain);
+  findPairedVectors(chain);
   bool gatesChannels = chain.isGated(Axis::key) || chain.isGated(Axis::value);
   for (StateChain::Read &read : chain.reads) {
     read.sumsPairs = !gatesChannels && llvm::all_of(read.pairings, [](auto &pairing) {

@@ -207,6 +207,9 @@ private:
   static StateChain::Place placeAfter(const StateChain &chain);
   void addRead(StateChain &chain, ReadOp op);
   void findAddVectors(StateChain &chain);
+  /// The vectors of cancelling pairs, with the multipliers that the other scan has in what it adds:
+  /// those are the same outer products.
+  void findPairedVectors(StateChain &chain);
   mlir::LogicalResult checkSaves();
   mlir::LogicalResult checkElementwise();
   mlir::LogicalResult checkOrder();

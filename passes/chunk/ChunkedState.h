@@ -96,7 +96,9 @@
 //    A saved S excludes its last step's ũ w̃ᵀ as it was added. If S is the state at the start
 //    of the chunk, the contribution of the chunk's own steps comes from the reads.
 //  - A constant multiplier of all u or w, such as that of a derivative's q, is taken out of
-//    them and of S, and multiplies the reads instead. Rows then enter matmuls as loaded.
+//    them and of S, and multiplies the reads instead. Rows then enter matmuls as loaded. Where the
+//    outer products have different ones, as in a delta rule's derivative, they keep them, and so
+//    does what the other scan pairs.
 //  - If such terms are only summed over channels, as for gates per head, the chunk's own
 //    steps contribute Σ_j e^{…} (x_i · u_j)(z_i · w_j). These are the same terms as in the
 //    other scan, so they cancel up to the rounding of f32 sums, and a step's diagonal term is
