@@ -191,7 +191,9 @@ void ChunkPlan::findPairedVectors(StateChain &chain) {
       products.push_back(read.along ? Factors{pairing.vector, read.vector}
                                     : Factors{read.vector, pairing.vector});
   std::optional<double> scale = takeCommonScale(products);
-  if (!scale)
+  // What is added to the state that it was read from takes the read as it is.
+  auto isAdded = [&](auto &read) { return !read.pairings.empty() && corrections.feeds(read.op); };
+  if (!scale || llvm::any_of(chain.reads, isAdded))
     return;
   ArrayRef<Factors> rest = products;
   for (StateChain::Read &read : chain.reads) {
