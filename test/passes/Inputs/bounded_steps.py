@@ -41,7 +41,8 @@ def clamped(result, x, factor, low, high, kind=KEY):
 
 WEAK = clamped("%g", "%x", 0.04, -3.0, 0.0) + clamped("%gv", "%v", 0.04, -3.0, 0.0, VALUE)
 HEAD = [f"%sum = ejk.sum %gx : {KEY}", "%size = math.absf %sum : f32", "%head = arith.negf %size : f32"]
-STRONG = clamped("%g", "%x", 40.0, -5.0, 0.0)
+DOWN = [f"%size = math.absf %x : {KEY}", f"%down = arith.negf %size : {KEY}"]
+STRONG = DOWN + clamped("%g", "%down", 40.0, -5.0, 0.0)
 BOUNDS = {
     # From -20 to 0.
     "product": (clamped("%a", "%x", 40.0, 0.5, 4.0) + clamped("%b", "%k", 40.0, -5.0, 0.0)
@@ -57,7 +58,7 @@ BOUNDS = {
     # Two decays of a step, from -10 to 0 together.
     "two_decays": (STRONG, [DECAY, ADD, DECAY, READ]),
     # Keys from -20 to 0, and values from -5 to 0.
-    "both_axes": (clamped("%g", "%x", 40.0, -20.0, 0.0) + clamped("%gv", "%v", 40.0, -5.0, 0.0, VALUE),
+    "both_axes": (DOWN + clamped("%g", "%down", 40.0, -20.0, 0.0) + clamped("%gv", "%v", 40.0, -5.0, 0.0, VALUE),
                   [DECAY, OF_VALUES, ADD, READ]),
 }
 
@@ -77,7 +78,8 @@ def scan(name, lines, order, reverse, element):
     widen = [f"%{n} = arith.extf %{n}t : vector<{s}x{element}> to vector<{s}xf32>" for n, s in SIZES.items()]
     text = "\n      ".join(widen * narrow + lines)
     out, end = tensor(V, "f32"), f"tensor<1x2x{K}x{V}xf32>"
-    return f"""func.func @{name}({", ".join(f"%{n}s: {tensor(s, element)}" for n, s in SIZES.items())}) -> ({out}, {end}) {{
+    arguments = ", ".join(f"%{n}s: {tensor(s, element)}" for n, s in SIZES.items())
+    return f"""func.func @{name}({arguments}) -> ({out}, {end}) {{
   %all:2 = ejk.scan{" reverse" * reverse} sequences({sequences})
       states(%S = zero : {end}) -> ({out}) {{
       {text}
@@ -103,7 +105,8 @@ def check(name, tolerance):
 
 which, tolerance = sys.argv[1:]
 cases = {name: (WEAK + HEAD * (name == "of_head"), order) for name, order in ORDERS.items()}
-for (name, (lines, order)), reverse in itertools.product((cases if which == "steps" else BOUNDS).items(), [False, True]):
+chosen = cases if which == "steps" else BOUNDS
+for (name, (lines, order)), reverse in itertools.product(chosen.items(), [False, True]):
     name += "_reverse" * reverse
     print(scan(name, lines, order, reverse, "bf16"))
     print(scan(f"{name}_wide", lines, order, reverse, "f32"))
