@@ -93,3 +93,39 @@ func.func @two_rows(%a: tensor<?x?x?x5xf32>, %b: tensor<?x?x?x5xf32>, %w0: tenso
   %sum = arith.addf %p, %q1 : tensor<?x?x?x5xf32>
   return %sum : tensor<?x?x?x5xf32>
 }
+
+// Rows that come from a halo have not been multiplied in the scan: the sum stays as it is.
+// CHECK-LABEL: func.func @halo
+// CHECK:         ejk.shift %{{.*}} by 1 halo(
+// CHECK:         arith.addf %{{.*}} : tensor<2x9x4x5xf32>
+func.func @halo() {
+  %x = check.random normal seed 1 : tensor<2x9x4x5xf32>
+  %w0 = check.random normal seed 2 : tensor<2x5xf32>
+  %w1 = check.random normal seed 3 : tensor<2x5xf32>
+  %h = check.random normal seed 4 : tensor<2x1x4x5xf32>
+  %a, %b = ejk.scan sequences(%t = %x : tensor<2x9x4x5xf32>)
+      parameters(%p0 = %w0 : tensor<2x5xf32> as vector<5xf32>, %p1 = %w1 : tensor<2x5xf32> as vector<5xf32>)
+      -> (tensor<2x9x4x5xf32>, tensor<2x9x4x5xf32>) {
+    %y0 = arith.mulf %t, %p0 : vector<5xf32>
+    %y1 = arith.mulf %t, %p1 : vector<5xf32>
+    ejk.yield outputs(%y0, %y1 : vector<5xf32>, vector<5xf32>)
+  }
+  %b1 = ejk.shift %b by 1 halo(%h : tensor<2x1x4x5xf32>) : tensor<2x9x4x5xf32>
+  %sum = arith.addf %a, %b1 : tensor<2x9x4x5xf32>
+
+  // The sum in the step of another scan, of the rows and of the shifted products.
+  %c = ejk.scan sequences(%t = %x : tensor<2x9x4x5xf32>)
+      parameters(%p1 = %w1 : tensor<2x5xf32> as vector<5xf32>) -> (tensor<2x9x4x5xf32>) {
+    %y1 = arith.mulf %t, %p1 : vector<5xf32>
+    ejk.yield outputs(%y1 : vector<5xf32>)
+  }
+  %c1 = ejk.shift %c by 1 halo(%h : tensor<2x1x4x5xf32>) : tensor<2x9x4x5xf32>
+  %wanted = ejk.scan sequences(%t = %x : tensor<2x9x4x5xf32>, %t1 = %c1 : tensor<2x9x4x5xf32>)
+      parameters(%p0 = %w0 : tensor<2x5xf32> as vector<5xf32>) -> (tensor<2x9x4x5xf32>) {
+    %y0 = arith.mulf %t, %p0 : vector<5xf32>
+    %y = arith.addf %y0, %t1 : vector<5xf32>
+    ejk.yield outputs(%y : vector<5xf32>)
+  }
+  check.expect_close %sum, %wanted max_relative 1.0e-13 : tensor<2x9x4x5xf32>
+  return
+}
