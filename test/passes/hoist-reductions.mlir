@@ -101,3 +101,27 @@ func.func @sizes(%k: tensor<?x5x3x4xf32>) -> tensor<2x3xf32> {
   } -> tensor<2x3xf32>
   return %sum : tensor<2x3xf32>
 }
+
+// A state that starts from given vectors stays a vector, even where only its sum over channels is used.
+// RUN: ejk-opt %s --ejk-hoist-reductions | FileCheck %s --check-prefix=GIVEN
+// GIVEN-LABEL: func.func @given(
+// GIVEN:         states(%{{.*}} = %{{.*}} : tensor<2x3x4xf32>)
+func.func @given(%k: tensor<2x5x3x4xf32>, %n0: tensor<2x3x4xf32>) -> tensor<2x3xf32> {
+  %n = ejk.scan sequences(%kt = %k : tensor<2x5x3x4xf32>)
+      states(%S = %n0 : tensor<2x3x4xf32>) {
+    %S1 = arith.addf %S, %kt : vector<4xf32>
+    ejk.yield states(%S1 : vector<4xf32>)
+  }
+  %c0 = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<2x3xf32>
+  %zero = linalg.fill ins(%c0 : f32) outs(%empty : tensor<2x3xf32>) -> tensor<2x3xf32>
+  %sum = linalg.generic {
+      indexing_maps = [affine_map<(b, h, c) -> (b, h, c)>, affine_map<(b, h, c) -> (b, h)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%n : tensor<2x3x4xf32>) outs(%zero : tensor<2x3xf32>) {
+  ^bb0(%x: f32, %s: f32):
+    %t = arith.addf %s, %x : f32
+    linalg.yield %t : f32
+  } -> tensor<2x3xf32>
+  return %sum : tensor<2x3xf32>
+}
