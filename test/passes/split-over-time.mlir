@@ -95,6 +95,30 @@ func.func @check_summed() {
   return
 }
 
+// A state that starts from given vectors has their sum over channels, too.
+func.func @check_summed_from_given() {
+  %k = arith.constant dense<1.0> : tensor<2x21x3x4xf32>
+  %n0 = arith.constant dense<5.0> : tensor<2x3x4xf32>
+  %final = ejk.scan sequences(%kt = %k : tensor<2x21x3x4xf32>)
+      states(%s = %n0 : tensor<2x3x4xf32>) {
+    %s1 = arith.addf %s, %kt : vector<4xf32>
+    ejk.yield states(%s1 : vector<4xf32>)
+  }
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<2x3xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<2x3xf32>) -> tensor<2x3xf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (a, b)>],
+                         iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%final : tensor<2x3x4xf32>) outs(%init : tensor<2x3xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %added = arith.addf %out, %in : f32
+    linalg.yield %added : f32
+  } -> tensor<2x3xf32>
+  %expected = arith.constant dense<104.0> : tensor<2x3xf32>
+  check.expect_equal %sum, %expected : tensor<2x3xf32>
+  return
+}
+
 // Against the formula, which shares no code with the scan. 21 rows are segments of 8, 8 and 5; two
 // query heads share a key head.
 func.func @check_gated() {
