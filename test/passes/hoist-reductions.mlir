@@ -125,3 +125,38 @@ func.func @given(%k: tensor<2x5x3x4xf32>, %n0: tensor<2x3x4xf32>) -> tensor<2x3x
   } -> tensor<2x3xf32>
   return %sum : tensor<2x3xf32>
 }
+
+// A sum over channels whose result is transposed is no state of numbers: the state stays a vector.
+// RUN: ejk-opt %s --ejk-hoist-reductions | FileCheck %s --check-prefix=TRANSPOSED
+// TRANSPOSED-LABEL: func.func @check_transposed(
+// TRANSPOSED:         states(%{{.*}} = zero : tensor<3x3x4xf32>)
+func.func @check_transposed() {
+  %k = check.random normal seed 1 : tensor<3x5x3x4xf32>
+  %n = ejk.scan sequences(%kt = %k : tensor<3x5x3x4xf32>)
+      states(%S = zero : tensor<3x3x4xf32>) {
+    %S1 = arith.addf %S, %kt : vector<4xf32>
+    ejk.yield states(%S1 : vector<4xf32>)
+  }
+  %c0 = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<3x3xf32>
+  %zero = linalg.fill ins(%c0 : f32) outs(%empty : tensor<3x3xf32>) -> tensor<3x3xf32>
+  %sum = linalg.generic {
+      indexing_maps = [affine_map<(h, b, c) -> (b, h, c)>, affine_map<(h, b, c) -> (h, b)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%n : tensor<3x3x4xf32>) outs(%zero : tensor<3x3xf32>) {
+  ^bb0(%x: f32, %s: f32):
+    %t = arith.addf %s, %x : f32
+    linalg.yield %t : f32
+  } -> tensor<3x3xf32>
+  // All rows at once, in the same order.
+  %wanted = linalg.generic {
+      indexing_maps = [affine_map<(h, b, t, c) -> (b, t, h, c)>, affine_map<(h, b, t, c) -> (h, b)>],
+      iterator_types = ["parallel", "parallel", "reduction", "reduction"]}
+      ins(%k : tensor<3x5x3x4xf32>) outs(%zero : tensor<3x3xf32>) {
+  ^bb0(%x: f32, %s: f32):
+    %t = arith.addf %s, %x : f32
+    linalg.yield %t : f32
+  } -> tensor<3x3xf32>
+  check.expect_close %sum, %wanted max_relative 1.0e-13 : tensor<3x3xf32>
+  return
+}
