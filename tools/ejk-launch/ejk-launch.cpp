@@ -266,6 +266,8 @@ static int run(const LaunchOptions &options) {
     if (int status = writeCode(options.code, *package); status != exitDone || !options.info)
       return status;
   if (options.info) {
+    if (!options.entry.empty() && !package->manifest.findEntry(options.entry))
+      return report(chooseEntry(options, *package).error());
     std::fputs(describePackage(*package).c_str(), stdout);
     return options.random ? printTraffic(options, *package) : exitDone;
   }

@@ -30,7 +30,7 @@ std::vector<double> ejk::drawOffsets(int64_t entries, int64_t total, check::Rand
     offset = std::floor(random.uniform() * double(total + 1));
   llvm::sort(offsets);
   if (entries > 0)
-    offsets.front() = 0, offsets.back() = double(total);
+    offsets.back() = double(total), offsets.front() = 0; // of no sequence, 0
   if (entries > 2) {
     size_t empty = 1 + random.next() % (entries - 2);
     offsets[empty] = offsets[empty - 1];

@@ -436,6 +436,8 @@ int ejkRun(int argc, char **argv) {
     return fail("--gate-gradients and --checkpoint-every go with --vjp");
   if (!vjp && schedule.wasToldToSave())
     return fail("--save-states goes with --vjp");
+  if (schedule.twoTermStates() < 0)
+    return fail("--two-term-states is a number of channels, 0 or more");
   if (tolerance.getNumOccurrences() && !(checkResults && tolerance >= 0))
     return fail("--tolerance goes with --check, and is 0 or more");
   std::optional<GateTerms> terms;
