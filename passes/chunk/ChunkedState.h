@@ -104,9 +104,8 @@
 //    other scan, so they cancel up to the rounding of f32 sums, and a step's diagonal term is
 //    in neither.
 //  - Otherwise a matmul over a corrected u takes u and its products with x in two terms, and so
-//  does
-//    the other scan, which reads with u (`corrects` of the pair). The key beside u has two terms
-//    where it is an operand, and is not rounded where it multiplies the read.
+//    does the other scan, which reads with u (`corrects` of the pair). The key beside u has two
+//    terms where it is an operand, and is not rounded where it multiplies the read.
 //  - On the exact path, too, the gates for these sums are raised to a floor whose exponential is
 //    zero.
 //

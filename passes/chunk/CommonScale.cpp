@@ -2,6 +2,7 @@
 #include "passes/chunk/CommonScale.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/STLExtras.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace ejk;
