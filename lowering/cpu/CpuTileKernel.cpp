@@ -10,8 +10,6 @@ using namespace ejk;
 /// What a package promises a kernel's thread, less what registers take that are spilled.
 static constexpr int64_t kMostStackBytes = EJK_CPU_STACK_BYTES - 64 * 1024;
 
-static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
-
 //===----------------------------------------------------------------------===//
 // The signature, and who works on what
 //===----------------------------------------------------------------------===//

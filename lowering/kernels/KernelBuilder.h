@@ -23,6 +23,10 @@ constexpr unsigned kWarpSize = 32;
 /// Size and alignment of a tensor map.
 constexpr unsigned kMapBytes = 128, kMapAlignment = 64;
 
+inline mlir::RankedTensorType tensorType(mlir::Value v) {
+  return llvm::cast<mlir::RankedTensorType>(v.getType());
+}
+
 class KernelBuilder : public mlir::OpBuilder {
 public:
   using Value = mlir::Value;

@@ -6,8 +6,6 @@
 using namespace mlir;
 using namespace ejk;
 
-static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 //===----------------------------------------------------------------------===//
 // What a scan's kernel does
 //===----------------------------------------------------------------------===//

@@ -12,8 +12,6 @@
 using namespace mlir;
 using namespace ejk;
 
-static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
-
 RowCopies::RowCopies(Operation *op) : isShift(isa<ShiftOp>(op)) {
   auto take = [&](auto own) {
     rows = own.getRows();

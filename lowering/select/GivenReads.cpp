@@ -3,6 +3,7 @@
 // The part of SaveStates for scans of f_vjp that go over f's steps for what these read.
 //
 //===----------------------------------------------------------------------===//
+#include "dialect/ejk/AlternativeAttributes.h"
 #include "lowering/select/SameTensor.h"
 #include "lowering/select/SaveStates.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

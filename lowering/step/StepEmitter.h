@@ -15,10 +15,6 @@ namespace ejk {
 /// columns for a matrix).
 using Tile = llvm::SmallVector<mlir::Value>;
 
-inline mlir::RankedTensorType tensorType(mlir::Value v) {
-  return llvm::cast<mlir::RankedTensorType>(v.getType());
-}
-
 class StepEmitter {
   friend class RowEmitter;
 
