@@ -3,8 +3,9 @@
 // List scheduling of a block, with a clock in cycles of one SM. Warps issue ops one after another.
 // Matmuls queue on the tensor cores and complete later. Data that other warps stored to shared
 // memory can be read after a barrier, and one barrier serves all earlier stores. The schedule
-// issues matmuls as early as possible and fills the wait with other work. In the end, ops whose
-// results take registers are sunk to their uses.
+// issues matmuls as early as possible and fills the wait with other work. Where more registers are
+// live at once than a thread has, it tries an order that saves some. In the end, ops whose results
+// take registers are sunk to their uses.
 //
 //===----------------------------------------------------------------------===//
 #include "dialect/tile/Branch.h"
@@ -80,14 +81,11 @@ public:
       order.push_back(&op);
     findDependences(order);
     findRemaining(order);
-    findUses(order);
-    llvm::SetVector<Operation *> left(order.begin(), order.end());
-    SmallVector<Operation *> scheduled;
-    while (!left.empty()) {
-      Operation *next = choose(left);
-      issue(next);
-      left.remove(next);
-      scheduled.push_back(next);
+    SmallVector<Operation *> scheduled = schedule(order);
+    if (int64_t before = peak; before > cost::kFragmentsOfThread) {
+      savesRegisters = true;
+      if (SmallVector<Operation *> other = schedule(order); peak < before)
+        scheduled = std::move(other);
     }
     unsigned moved = 0;
     for (auto [before, after] : llvm::zip(order, scheduled)) {
@@ -102,6 +100,26 @@ public:
   }
 
 private:
+  /// The ops of the block in the order in which they are issued.
+  SmallVector<Operation *> schedule(ArrayRef<Operation *> order) {
+    usesLeft.clear();
+    usedBy.clear();
+    ready.clear();
+    written.clear();
+    registers = peak = now = matmulsDone = 0;
+    barriers = 0;
+    findUses(order);
+    llvm::SetVector<Operation *> left(order.begin(), order.end());
+    SmallVector<Operation *> scheduled;
+    while (!left.empty()) {
+      Operation *next = choose(left);
+      issue(next);
+      left.remove(next);
+      scheduled.push_back(next);
+    }
+    return scheduled;
+  }
+
   /// Moves ops on vectors and scalars whose results only go to memory or the next iteration after
   /// the last matmul, so that they overlap with it. Their chains of shuffles then run side by side,
   /// after one barrier for all their reductions.
@@ -306,8 +324,16 @@ private:
     return lets ? std::max(start, matmulsDone) : start;
   }
 
-  /// The op that can start first; among equals a matmul, then program order. A matmul gives way to
-  /// one that more depends on, if that one can start soon.
+  /// Whether `op`, which comes later in the program, goes before `other`, which can start as early:
+  /// a matmul; or where registers are scarce what takes fewer of them.
+  bool goesBefore(Operation *op, Operation *other) const {
+    if (isa<DotOp>(op) || isa<DotOp>(other))
+      return !isa<DotOp>(other);
+    return savesRegisters && registers > cost::kFragmentsOfFullBlock && growth(op) < growth(other);
+  }
+
+  /// The op that can start first; among equals as `goesBefore` says, then program order. A matmul
+  /// gives way to one that more depends on, if that one can start soon.
   Operation *choose(const llvm::SetVector<Operation *> &left) const {
     SmallVector<Operation *> available;
     for (Operation *op : left)
@@ -319,7 +345,7 @@ private:
     Operation *best = available.front();
     for (Operation *op : ArrayRef(available).drop_front()) {
       int64_t start = bestStartOf(op, left), bestStart = bestStartOf(best, left);
-      if (start < bestStart || (start == bestStart && isa<DotOp>(op) && !isa<DotOp>(best)))
+      if (start < bestStart || (start == bestStart && goesBefore(op, best)))
         best = op;
     }
     if (!isa<DotOp>(best))
@@ -338,12 +364,19 @@ private:
     auto dot = dyn_cast<DotOp>(op);
     if (!dot || registersOf(dot.getAcc()) != 0)
       return false;
-    int64_t more = registersOf(dot.getResult());
-    for (Value value : usedBy.lookup(op))
-      more -= usesLeft.lookup(value) == 1 ? registersOf(value) : 0;
-    if (more > 0 || !dot->getParentOfType<ProgramOp>().getCorrects())
+    if (growth(op) > 0 || !dot->getParentOfType<ProgramOp>().getCorrects())
       return registers + registersOf(dot.getResult()) > most;
     return registers + registersOf(dot.getResult()) > cost::kFragmentsOfPairedReads;
+  }
+
+  /// The registers that are live after `op`, less those before it.
+  int64_t growth(Operation *op) const {
+    int64_t more = 0;
+    for (Value result : op->getResults())
+      more += registersOf(result);
+    for (Value value : usedBy.lookup(op))
+      more -= usesLeft.lookup(value) == 1 ? registersOf(value) : 0;
+    return more;
   }
 
   void issue(Operation *op) {
@@ -352,6 +385,7 @@ private:
         registers -= registersOf(value);
     for (Value result : op->getResults())
       registers += registersOf(result);
+    peak = std::max(peak, registers);
     int64_t start = startOf(op);
     if (needsBarrier(op))
       ++barriers;
@@ -376,7 +410,8 @@ private:
   llvm::DenseMap<Operation *, SmallVector<Operation *>> needs;
   llvm::DenseMap<Operation *, SmallVector<Value>> usedBy;
   llvm::DenseMap<Value, unsigned> usesLeft;
-  int64_t registers = 0;
+  int64_t registers = 0, peak = 0; // live ones, and the most of them
+  bool savesRegisters = false;
   llvm::DenseMap<Operation *, int64_t> remaining;
   /// When an op's results are available.
   llvm::DenseMap<Operation *, int64_t> ready;

@@ -21,6 +21,7 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch, bool roundE
   pm.addPass(createCSEPass());
   pm.addPass(createReuseExponentials());
   pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
   pm.addPass(createLoopInvariantCodeMotionPass());
   pm.addPass(createSinkIntoBranches());
   pm.addPass(createDeferStateScaling());

@@ -306,6 +306,12 @@ int64_t fragmentRegisters(const BlockShape &block);
 /// needs both only while it runs. ptxas spills 24 bytes for the derivative with a gate per head at 192x192
 /// with 224 and none with 176; a delta rule's two reads of its state at 128x128 need 160.
 constexpr int64_t kFragmentsOfPairedReads = 176;
+/// Where more registers of fragments than the first are live at once in a block, the second is the
+/// number from which on, of ops that can run as early, the one goes first that leaves fewer. At
+/// 128x128 ptxas then spills 40 bytes for a delta rule's fused derivative where it spilled 248;
+/// with 0, 60 and 140 it spills 68, 68 and 112. For a block of 144 registers the other order takes
+/// 2 % longer.
+constexpr int64_t kFragmentsOfThread = 200, kFragmentsOfFullBlock = 100;
 
 /// Of how many exponentials one is computed as a polynomial by FMAs. The special function unit
 /// alone would take kOpsPerCycle / kExpsPerCycle = 8 FMA slots for each, e^x and e^-x as

@@ -72,38 +72,55 @@ static bool isMaskedLater(Value value, MaskOp like) {
 }
 
 /// Replaces both exponentials by what follows from one, which stands where the first of them does.
-static void share(Exponential first, Exponential second) {
+/// That one alone stays live: products with the others are made of its product. Gives it.
+static math::Exp2Op share(Exponential first, Exponential second) {
   bool isFirstPlain = first.addend == 0;
   Exponential plain = isFirstPlain ? first : second;
   OpBuilder b(first.op);
   Location loc = first.op.getLoc();
   auto type = cast<VectorType>(first.op.getType());
+  bool isUpper = first.mask.getUpper();
   auto masked = [&](Value tile, float otherwise, bool strict) -> Value {
     auto flag = [&](bool set) { return set ? b.getUnitAttr() : UnitAttr(); };
-    return MaskOp::create(b, loc, type, tile, b.getF32FloatAttr(otherwise),
-                          flag(first.mask.getUpper()), flag(strict));
+    return MaskOp::create(b, loc, type, tile, b.getF32FloatAttr(otherwise), flag(isUpper),
+                          flag(strict));
   };
   bool isStrict = first.mask.getStrict() && second.mask.getStrict();
   Value spread = BroadcastOp::create(b, loc, type, plain.vector, plain.x.getDimAttr());
   Value exponent = arith::SubFOp::create(b, loc, spread, first.y);
   float least = -std::numeric_limits<float>::infinity();
-  Value shared = math::Exp2Op::create(b, loc, masked(exponent, least, isStrict));
+  auto shared = math::Exp2Op::create(b, loc, masked(exponent, least, isStrict));
   for (Exponential one : {first, second}) {
-    Value own = shared;
-    b.setInsertionPoint(one.op);
-    if (one.addend != 0) {
-      auto factor = DenseElementsAttr::get(type, float(std::exp2(one.addend)));
-      own = arith::MulFOp::create(b, loc, own, arith::ConstantOp::create(b, loc, factor));
+    bool leavesOut = one.mask.getStrict() && !isStrict && !isMaskedLater(one.op, one.mask);
+    // What `one` multiplies, or `one` itself, of the same with the shared exponential.
+    auto ownOf = [&](Value own) {
+      if (one.addend != 0) {
+        auto factor = DenseElementsAttr::get(type, float(std::exp2(one.addend)));
+        own = arith::MulFOp::create(b, loc, own, arith::ConstantOp::create(b, loc, factor));
+      }
+      return leavesOut ? masked(own, 0.0f, /*strict=*/true) : own;
+    };
+    for (Operation *user : llvm::make_early_inc_range(one.op->getUsers())) {
+      auto product = dyn_cast<arith::MulFOp>(user);
+      if (!product || product.getLhs() == product.getRhs())
+        continue;
+      b.setInsertionPoint(product);
+      bool isLeft = product.getLhs() == one.op;
+      Value other = isLeft ? product.getRhs() : product.getLhs();
+      Value own = ownOf(arith::MulFOp::create(b, product.getLoc(), other, shared));
+      product.replaceAllUsesWith(own);
+      product.erase();
     }
-    if (one.mask.getStrict() && !isStrict && !isMaskedLater(one.op, one.mask))
-      own = masked(own, 0.0f, /*strict=*/true);
-    one.op.replaceAllUsesWith(own);
+    b.setInsertionPoint(one.op);
+    if (!one.op->use_empty())
+      one.op.replaceAllUsesWith(ownOf(shared));
     Operation *difference = one.mask.getTile().getDefiningOp();
     for (Operation *op : {one.op.getOperation(), one.mask.getOperation(), difference,
                           one.x.getOperation()})
       if (op->use_empty())
         op->erase();
   }
+  return shared;
 }
 
 /// Shares exponentials of the ops of `block` itself.
@@ -121,8 +138,7 @@ static unsigned shareIn(Block &block) {
       left.push_back(*one);
       continue;
     }
-    share(*like, *one);
-    left.erase(like);
+    *like = *Exponential::of(share(*like, *one));
     ++count;
   }
   return count;

@@ -3,7 +3,8 @@
 // RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --partition-warps=false --emit=plan -o - 2>/dev/null | FileCheck %s
 // CHECK: scf.for {{.*}} iter_args(%{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %[[QK:[a-z0-9]+]] = %{{[0-9]+}}, {{.*}}) ->
 // CHECK: %[[P:[0-9]+]] = arith.mulf %[[QK]],
-// CHECK: %[[P1:[0-9]+]] = arith.truncf %[[P]]
+// CHECK: %[[S:[0-9]+]] = arith.mulf %[[P]],
+// CHECK: %[[P1:[0-9]+]] = arith.truncf %[[S]]
 // CHECK: tile.convert %[[P1]] to <swizzled at {{[0-9]+}}{{.*}}>
 // CHECK: tile.invert_diagonal
 // CHECK: tile.dot
@@ -14,7 +15,8 @@
 // VJP-LABEL: func.func @delta_fwd(
 // VJP: scf.for {{.*}} iter_args(%{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %[[QK:[a-z0-9]+]] = %{{[0-9]+}}, {{.*}}) ->
 // VJP: %[[P:[0-9]+]] = arith.mulf %[[QK]],
-// VJP: %[[P1:[0-9]+]] = arith.truncf %[[P]]
+// VJP: %[[S:[0-9]+]] = arith.mulf %[[P]],
+// VJP: %[[P1:[0-9]+]] = arith.truncf %[[S]]
 // VJP: tile.convert %[[P1]] to <swizzled at {{[0-9]+}}{{.*}}>
 // VJP: tile.invert_diagonal
 // VJP: tile.dot

@@ -9,7 +9,7 @@
 // CHECK-LABEL: func.func @masked_later(
 // CHECK:     %[[E:.*]] = math.exp2
 // CHECK-NOT: math.exp2
-// CHECK:     %[[P:.*]] = arith.mulf %[[E]], %{{.*}}
+// CHECK:     %[[P:.*]] = arith.mulf %{{.*}}, %[[E]]
 // CHECK:     %[[M:.*]] = tile.mask lower strict %[[P]] else 0.0
 // CHECK:     %[[F:.*]] = arith.mulf %[[E]], %{{.*}}
 // CHECK:     tile.store %[[M]]
