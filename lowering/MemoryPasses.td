@@ -44,6 +44,46 @@ def PlanMemory : Pass<"ejk-plan-memory"> {
                     Statistic<"numBarriers", "barriers", "barriers in their plans">];
 }
 
+def TakeTurns : Pass<"ejk-take-turns"> {
+  let summary = "order the stores of a group's heads";
+  let description = [{
+    What: lets a planned program that has `turns` await its turn before it stores rows which heads sum, and
+    pass the turn on behind a barrier after that. An iteration of the loop over chunks is one turn, and so is
+    each op outside of it that stores such rows.
+
+    Why: sums over heads have the same bits in every run only if their terms are added in one order. A head
+    waits for the one before it, which is a chunk ahead, and not for its whole sequence.
+
+    In a loop, the barrier is one that is there anyway: the next iteration's first, if that comes before its
+    stores. So turns cost no barrier but one after the loop.
+
+    Requires: `ejk-plan-memory` and `ejk-sum-in-turn`. Programs without `turns` stay as they are.
+
+    Before:
+    ```mlir
+    scf.for %i = %c0 to %chunks step %c1 {
+      tile.barrier
+      …
+      tile.store %dq, %rows[%first, %c0] : vector<64x128xf32>, !tile.rows<vector<128xf32>>
+    }
+    ```
+    After:
+    ```mlir
+    scf.for %i = %c0 to %chunks step %c1 {
+      tile.barrier
+      tile.pass_turn %i
+      …
+      tile.await_turn %i
+      tile.store %dq, %rows[%first, %c0] : vector<64x128xf32>, !tile.rows<vector<128xf32>>
+    }
+    tile.barrier
+    tile.pass_turn %chunks
+    ```
+  }];
+  let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect"];
+  let statistics = [Statistic<"numPrograms", "programs", "programs whose heads take turns">];
+}
+
 def CheckRaces : Pass<"ejk-check-races"> {
   let summary = "prove that no two accesses to shared memory race";
   let description = [{

@@ -253,6 +253,40 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
                     Statistic<"numDeclined", "declined", "scans left as they are">];
 }
 
+def SumInTurn : Pass<"ejk-sum-in-turn", "::mlir::func::FuncOp"> {
+  let summary = "let the blocks of a group's heads add up what they give back";
+  let description = [{
+    What: gives a block program turns where `ejk.sum_heads` sums rows that it stores for each head. Its
+    kernel then stores the sum: the first head of a group its rows, each other head by adding its own to
+    them, after the head before (`ejk-take-turns`). A sum of another type than f32 is rounded by an op of
+    its own.
+
+    Why: shared keys and queries have gradients that are sums over the heads that read them. With a tensor
+    of the terms, one of f32 for each head, a kernel that sums 16 heads moves most of a derivative's bytes.
+
+    Results have the same bits: terms are added in f32, in the order of the heads, with or without turns.
+    `red` of PTX may flush subnormal numbers to zero.
+
+    Sums of scans that go step by step keep their kernel, and so do those of states in slices.
+
+    Before:
+    ```mlir
+    %x = tile.program chunk 64 … outputs(tensor<?x?x?x128xf32>) { … }
+    %dk = ejk.sum_heads %x along 2 like %k : tensor<?x?x?x128xf32>, tensor<?x?x?x128xbf16> -> tensor<?x?x?x128xbf16>
+    ```
+    After:
+    ```mlir
+    %turns = linalg.fill ins(%zero : i32) outs(%empty : tensor<?x?x?xi32>) -> tensor<?x?x?xi32>
+    %x = tile.program chunk 64 … turns(%turns : tensor<?x?x?xi32>) outputs(tensor<?x?x?x128xf32>) { … }
+    %sum = ejk.sum_heads %x along 2 like %k : tensor<?x?x?x128xf32>, tensor<?x?x?x128xbf16> -> tensor<?x?x?x128xf32>
+    %dk = arith.truncf %sum : tensor<?x?x?x128xf32> to tensor<?x?x?x128xbf16>
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect", "::ejk::tile::TileDialect"];
+  let statistics = [Statistic<"numSums", "sums", "sums over heads that kernels of their terms compute">];
+}
+
 def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
   let summary = "lower scans to kernels and functions to launches";
   let description = [{

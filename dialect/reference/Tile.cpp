@@ -58,8 +58,9 @@ LogicalResult TileRun::checkSequences() {
   }
   B = sizes.size("B"), T = sizes.size("T"), H = sizes.size("H");
   remembered = op.getRemembered() ? operands.back() : nullptr;
-  const Tensor *cu =
-      op.getCuSeqlens() ? operands.drop_back(remembered ? 1 : 0).back() : nullptr;
+  const Tensor *cu = op.getCuSeqlens()
+                         ? operands.drop_back(bool(remembered) + bool(op.getTurns())).back()
+                         : nullptr;
   FailureOr<std::vector<Span>> found = sequenceSpans(op, cu, B, T);
   if (failed(found))
     return failure();

@@ -436,6 +436,7 @@ LogicalResult TileCompiler::compileTileOp(Operation *op) {
       .Case([&](tile::WarpSpecializeOp op) { return compilePartitions(op); })
       // One thread does all, and each op when it stands there.
       .Case<tile::BarrierOp, tile::FenceOp, tile::WaitMatmulsOp, tile::WaitCopiesOp,
-            tile::WaitStoresOp>([](auto) { return success(); })
+            tile::WaitStoresOp, tile::AwaitTurnOp, tile::PassTurnOp, tile::PrefetchOp>(
+          [](auto) { return success(); })
       .Default([&](Operation *op) { return unknownOp(op); });
 }

@@ -142,6 +142,9 @@ template <typename Scan> void ShapeAnalysis::constrainScan(Scan scan) {
 }
 
 void ShapeAnalysis::unifyHeads(tile::ProgramOp program) {
+  if (Value turns = program.getTurns())
+    for (unsigned dim = 0; dim < 3; ++dim)
+      unify(node(program.getSequences().front(), dim), node(turns, dim));
   for (Value output : program.getOutputs())
     unify(node(program.getSequences().front(), 2), node(output, 2));
 }

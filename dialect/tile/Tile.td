@@ -78,6 +78,7 @@ def Tile_Offsets : TensorRankOf<[I32, I64], [1]>;
 def Tile_Vector : VectorOfRankAndType<[1], [F32]>;
 def Tile_Matrix : VectorOfRankAndType<[2], [F32, F16, BF16]>;
 def Tile_MatrixF32 : VectorOfRankAndType<[2], [F32]>;
+def Tile_Turns : TensorRankOf<[I32], [3]>;
 def Tile_Segments : Attr<CPred<"::llvm::isa<::ejk::SegmentsAttr>($_self)">,
                          "how sequences are divided into segments"> {
   let storageType = "::ejk::SegmentsAttr";
@@ -127,6 +128,11 @@ def Tile_ProgramOp : Tile_Op<"program", [
     and the program may be that recurrence or a part of its derivative. Then rounding errors of
     matmul operands do not average out where channels are few (`ejk-split-operands`).
 
+    With `turns`, [B,T,H] of zeros, the heads of a group store in turn, one after the other in the order of
+    their numbers (`tile.await_turn`, `tile.pass_turn`). Where the only use of an output is an `ejk.sum_heads` of
+    f32, a kernel then stores the sum, to which each head adds its rows. The tensor has room for how far each
+    block has come, at its first row.
+
     With `trailing` n, the region's rows are a segment's last n ones, or its first n ones with
     `trailing reverse`; with `where`, so it is for the segments and heads of which `remembered` is below 1.
 
@@ -158,7 +164,8 @@ def Tile_ProgramOp : Tile_Op<"program", [
   let arguments = (ins
     Variadic<Tile_Tensor>:$sequences, Variadic<Tile_Tensor>:$parameters,
     Variadic<Tile_TensorF32>:$initial_states, Variadic<Tile_Tensor>:$saved_states,
-    Optional<Tile_Offsets>:$cu_seqlens, Optional<Tile_TensorF32>:$remembered, I64Attr:$chunk,
+    Optional<Tile_Offsets>:$cu_seqlens, Optional<Tile_Turns>:$turns,
+    Optional<Tile_TensorF32>:$remembered, I64Attr:$chunk,
     OptionalAttr<I64Attr>:$save_every, OptionalAttr<Tile_Segments>:$segments, I64Attr:$slices,
     UnitAttr:$corrects, OptionalAttr<I64Attr>:$trailing, UnitAttr:$trailing_reverse);
   let results = (outs Variadic<Tile_Tensor>:$outputs, Variadic<Tile_TensorF32>:$final_states,
@@ -172,6 +179,7 @@ def Tile_ProgramOp : Tile_Op<"program", [
     (`initial` `(` $initial_states^ `:` type($initial_states) `)`)?
     (`saved` `(` $saved_states^ `:` type($saved_states) `)`)?
     (`cu_seqlens` `(` $cu_seqlens^ `:` type($cu_seqlens) `)`)?
+    (`turns` `(` $turns^ `:` type($turns) `)`)?
     (`trailing` (`reverse` $trailing_reverse^)? $trailing^)?
     (`where` `(` $remembered^ `:` type($remembered) `)`)?
     (`outputs` `(` type($outputs)^ `)`)?

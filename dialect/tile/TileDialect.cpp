@@ -172,6 +172,12 @@ LogicalResult tile::verifyRows(Operation *op, RowsType rows, Type tile, StringRe
 }
 
 LogicalResult LoadOp::verify() { return verifyRows(*this, getRows().getType(), getType(), "C1"); }
+LogicalResult PrefetchOp::verify() {
+  auto tile = dyn_cast<VectorType>(getTile());
+  if (!tile || tile.getRank() != 2)
+    return emitOpError() << "must be for a matrix (C1), but is for " << getTile();
+  return verifyRows(*this, getRows().getType(), tile, "C1");
+}
 LogicalResult StoreOp::verify() {
   return verifyRows(*this, getRows().getType(), getTile().getType(), "C1");
 }

@@ -11,29 +11,46 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead]>]> {
   let description = [{
     Loads rows `first` to `first`+R-1, and channels from `channel` on. Rows outside 0 to
     length-1 and channels past the end of a row are zero. Rows of scalars give a vector
-    of R elements. With `ahead`, a kernel also asks the second-level cache for the R rows from there on,
-    as far as they exist: another load will take them.
+    of R elements.
 
     Example:
 
     ```mlir
     %q = tile.load %rows[%first, %c0] : !tile.rows<vector<60xbf16>> -> vector<64x64xbf16>
     %g = tile.load %gates[%first, %c0] : !tile.rows<f32> -> vector<64xf32>
-    %r = tile.load %reads[%first, %c0] ahead %next : !tile.rows<vector<64xf32>> -> vector<64x64xf32>
     ```
 
     Constraints:
     - C1: the result has rank 1 for rows of scalars, 2 for rows of vectors, and the
       rows' element type.
   }];
-  let arguments = (ins Tile_RowsType:$rows, Index:$first, Index:$channel, Optional<Index>:$ahead);
+  let arguments = (ins Tile_RowsType:$rows, Index:$first, Index:$channel);
   let results = (outs Tile_AnyTile:$result);
-  let builders = [OpBuilder<(ins "::mlir::Type":$type, "::mlir::Value":$rows, "::mlir::Value":$first,
-                                 "::mlir::Value":$channel), [{
-    build($_builder, $_state, type, rows, first, channel, /*ahead=*/{});
-  }]>];
   let assemblyFormat = [{
-    $rows `[` $first `,` $channel `]` (`ahead` $ahead^)? attr-dict `:` type($rows) `->` type($result)
+    $rows `[` $first `,` $channel `]` attr-dict `:` type($rows) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_PrefetchOp : Tile_Op<"prefetch", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "ask the second-level cache for a tile of rows";
+  let description = [{
+    A kernel asks for the lines of the rows and channels that a `tile.load` of type `tile` would load, as far
+    as they exist. A load in a later iteration then waits for that cache and not for memory. Nothing waits for the
+    lines here, and no result depends on them.
+
+    Example:
+
+    ```mlir
+    tile.prefetch %rows[%next, %c0] for vector<64x64xf32> : !tile.rows<vector<64xf32>>
+    ```
+
+    Constraints:
+    - C1: the tile is a matrix of the rows' element type.
+  }];
+  let arguments = (ins Tile_RowsType:$rows, Index:$first, Index:$channel, TypeAttr:$tile);
+  let assemblyFormat = [{
+    $rows `[` $first `,` $channel `]` `for` $tile attr-dict `:` type($rows)
   }];
   let hasVerifier = 1;
 }

@@ -28,6 +28,15 @@ LogicalResult tile::verifyTriangle(Operation *op, Value triangle, bool reverse, 
                            << " rows (" << constraint << ")";
 }
 
+static LogicalResult verifyTurn(Operation *op) {
+  if (auto program = op->getParentOfType<ProgramOp>(); program && program.getTurns())
+    return success();
+  return op->emitOpError("must stand in a program that has 'turns' (C1)");
+}
+
+LogicalResult AwaitTurnOp::verify() { return verifyTurn(*this); }
+LogicalResult PassTurnOp::verify() { return verifyTurn(*this); }
+
 static LogicalResult verifySameShape(Operation *op, Type tile, Type other, StringRef constraint) {
   auto shape = cast<VectorType>(tile).getShape(), found = cast<VectorType>(other).getShape();
   if (shape == found)

@@ -77,6 +77,46 @@ def Tile_WaitStoresOp : Tile_WaitOp<"wait_stores"> {
 }
 
 //===----------------------------------------------------------------------===//
+// Turns of heads
+//===----------------------------------------------------------------------===//
+
+class Tile_TurnOp<string mnemonic> : Tile_OrderingOp<mnemonic> {
+  let arguments = (ins Index:$number);
+  let assemblyFormat = "$number attr-dict";
+  let hasVerifier = 1;
+}
+
+def Tile_AwaitTurnOp : Tile_TurnOp<"await_turn"> {
+  let summary = "wait until the head before has passed on a turn";
+  let description = [{
+    Every thread waits until the head before in its group has passed on more than `number` turns. A
+    group's first head waits for none. Then the rows of that turn may be stored: sums over a group have
+    their terms in the order of its heads.
+
+    Blocks start in the order of their numbers, and a head's block comes after that of the head before. So
+    no block waits for one that waits for its place.
+
+    Example: `tile.await_turn %i`
+
+    Constraints:
+    - C1: the program has `turns`.
+  }];
+}
+
+def Tile_PassTurnOp : Tile_TurnOp<"pass_turn"> {
+  let summary = "let the next head store";
+  let description = [{
+    The head has stored all rows of its first `number` turns. The last `tile.barrier` comes after the
+    stores of these, so that one thread says it for all. Nothing is said of 0 turns.
+
+    Example: `tile.pass_turn %i`
+
+    Constraints:
+    - C1: the program has `turns`.
+  }];
+}
+
+//===----------------------------------------------------------------------===//
 // Cumsums and sums that go through shared memory, in parts
 //===----------------------------------------------------------------------===//
 

@@ -82,6 +82,8 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
   chunk.twoTermStates = options.twoTermStates;
   chunk.f32Matmuls = options.f32Matmuls;
   pm.addPass(createSelectSchedule(chunk));
+  if (!forCpu && !options.chunksOfCpu)
+    pm.addNestedPass<func::FuncOp>(createSumInTurn());
   SplitReadsOptions reads;
   reads.keepUpTo = options.keepReadsUpTo;
   reads.turned = forCpu;
@@ -135,6 +137,7 @@ void ejk::buildPlanPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   PlanMemoryOptions plan;
   plan.arch = options.arch;
   pm.addPass(createPlanMemory(plan));
+  pm.addPass(createTakeTurns());
   pm.addPass(createCheckRaces());
 }
 

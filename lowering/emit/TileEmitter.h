@@ -93,6 +93,7 @@ private:
     /// halo, all `allRows` rows exist; the others are at their place from `haloBase` on, dense.
     Value begin = {}, allRows = {}, haloPointer = {}, haloBase = {}, haloStride = {};
     Value givenStride = {}; // the caller's, where it decides, as i32
+    Value addsTerm = {};    // of rows that heads sum: whether another head has stored its own
   };
   /// The state slots of this sequence and head. Slot i starts at `base + i·stride` elements; there
   /// are `count` slots, and slot 0 is number `first` of the tensor.
@@ -113,6 +114,11 @@ private:
   // TileKernel.cpp: the kernel around the program.
   void buildSignature(SizeName sizeName);
   Value takePointer(Value tensor);
+  /// The dimensions of a parameter that are no part of the step's value, of its argument `arg`.
+  static unsigned prefixRank(Value parameter, Value arg);
+  void describeLaunch();
+
+  // TilePlace.cpp: which rows and states the block has.
   void locate();
   void locateThread(Value number);
   void locateSequence(Value sequence);
@@ -125,7 +131,6 @@ private:
   void placeSlots(Slots &place, Type type, bool saved);
   void takeParameters(Value sequence);
   Value ownHead(Value ownHeads);
-  void describeLaunch();
   /// Whether TMA might load rows of another sequence or segment, or of those before the first.
   bool hasNeighbours(const Rows &place) { return place.begin || ejk::hasNeighbours(program); }
 
@@ -233,11 +238,11 @@ private:
   Value slotBase(const Slots &place, Value index);
   Placed loadFrom(Type type, tile::LayoutAttr layout, const TileGrid &grid, Value base,
                   Type element);
-  void storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element);
+  void storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element, Value adds = {});
   Value strideOf(const Rows &place);
   RowSpan rowsWithin(const Rows &place, Value first, int64_t rows, bool withHalo = false);
   void copyRows(Value source, Value first, Value channel, const Placed &tile);
-  void askForRows(const Rows &from, Value first, Value channel, mlir::VectorType type);
+  void emitPrefetch(tile::PrefetchOp op);
   void emitLoad(tile::LoadOp op);
   void emitStore(tile::StoreOp op);
   void emitSlotRows(tile::SlotRowsOp op);
@@ -251,6 +256,12 @@ private:
   Value barrier(Value everywhere = {});
   void fenceForMatmuls();
   Value sharedAt(int64_t place);
+
+  // TileTurns.cpp: sums over the heads of a group.
+  void locateTurns();
+  void emitAwaitTurn(tile::AwaitTurnOp op);
+  void emitPassTurn(tile::PassTurnOp op);
+  void storeOrAdd(llvm::ArrayRef<Value> values, Value start, int64_t offset, Value adds);
 
   // TileSwizzle.cpp: 128-byte-swizzled tiles.
   SwizzledAddress swizzledAddress(const Placed &shared, Value row, Value segment,
@@ -394,6 +405,7 @@ private:
   /// The first row that exists and the end of those that do, by shift.
   llvm::DenseMap<int64_t, std::pair<Value, Value>> shiftedRows;
   Value cuPointer, totalSteps, heads, sequences;        // i64; the last where packed
+  Value turnsPointer, ownTurns, followsHead;            // null where heads take no turns
   Value rememberedPointer;                              // null where rows are left out of all segments or none
   SegmentSizes segmentSizes;                            // none without segments
   Value head, slice;                                    // i32

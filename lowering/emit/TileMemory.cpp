@@ -17,8 +17,7 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Whether channels `first` to `first` + `count` may exceed `channels`.
-static bool mayReachBeyond(Value first, int64_t count, int64_t channels) {
+bool ejk::mayReachBeyond(Value first, int64_t count, int64_t channels) {
   APInt constant;
   return !matchPattern(first, m_ConstantInt(&constant)) ||
          constant.getSExtValue() + count > channels;
@@ -206,36 +205,6 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
   }
 }
 
-/// The bytes of a line of the second-level cache.
-static constexpr int64_t kLineBytes = 128;
-
-/// Asks the second-level cache for the lines of a matrix's rows, as far as they exist. Nothing waits
-/// for them, as reloads of spilled registers would for loads.
-void TileEmitter::askForRows(const Rows &from, Value first, Value firstChannel, VectorType type) {
-  int64_t inLine = kLineBytes / KernelBuilder::bytesOf(from.element);
-  int64_t perRow = llvm::divideCeil(type.getDimSize(1), inLine);
-  int64_t lines = type.getDimSize(0) * perRow;
-  Value stride = strideOf(from);
-  for (int64_t done = 0; done < lines; done += workers) {
-    Value number = b.add(thread, done);
-    Value row = b.add(first, b.wide(b.div(number, perRow)));
-    Value channel = b.add(wideIndex(firstChannel), b.wide(b.mul(b.rem(number, perRow), inLine)));
-    // Unsigned, so that rows before the first are not less.
-    Value asks = b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, row, from.length);
-    if (lines - done < workers)
-      asks = b.both(asks, b.less(number, lines));
-    if (mayReachBeyond(firstChannel, type.getDimSize(1), from.channels))
-      asks = b.both(asks, b.less(channel, from.channels));
-    b.onlyIf(asks, [&] {
-      Value line = b.at(from.base, from.element, b.add(b.mul(row, stride), channel));
-      b.make<NVVM::PrefetchOp>(
-          NVVM::PrefetchCacheLevelAttr::get(b.getContext(), NVVM::PrefetchCacheLevel::L2),
-          NVVM::CacheEvictionPriorityAttr(), line, /*predicate=*/Value(), /*tensormap=*/false,
-          /*uniform=*/false, /*in_param_space=*/false);
-    });
-  }
-}
-
 void TileEmitter::emitLoad(LoadOp op) {
   if (!isInShared(layoutOf(op))) {
     const Rows &from = rows[op.getRows()];
@@ -243,9 +212,6 @@ void TileEmitter::emitLoad(LoadOp op) {
         loadFrom(op.getType(), layoutOf(op),
                  gridOf(from, op.getFirst(), op.getChannel(), cast<VectorType>(op.getType())),
                  from.base, from.element);
-    // Rows of another step lie elsewhere at a sequence's ends.
-    if (op.getAhead() && !from.begin && !from.haloBase)
-      askForRows(from, wideIndex(op.getAhead()), op.getChannel(), cast<VectorType>(op.getType()));
     return;
   }
   Placed tile = sharedFor(op);
@@ -397,9 +363,16 @@ Placed TileEmitter::loadFrom(Type type, LayoutAttr layout, const TileGrid &grid,
   return tile;
 }
 
-void TileEmitter::storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element) {
+/// Stores a tile. Where `adds`, if not null, holds, it is added to what is there.
+void TileEmitter::storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element,
+                          Value adds) {
   // Every warp has a copy of the vector; the first warp stores it.
   Value leads = tile.layout.getKind() == LayoutKind::lanes ? b.equal(warp, 0) : Value();
+  // Warps beyond a tile's parts have copies of them, which may be stored again, but not be added.
+  if (int64_t parts =
+          isFragments(tile.layout) ? tile.layout.getRowParts() * tile.layout.getColumnParts() : 0;
+      adds && parts && parts < workers / kWarpSize)
+    leads = b.less(warp, parts);
   for (const RowRuns &row : runsOf(tile.type, tile.layout, grid))
     b.onlyIf(b.both(leads, row.valid), [&] {
       Value start = b.at(base, element, row.offset);
@@ -407,6 +380,8 @@ void TileEmitter::storeTo(const Placed &tile, const TileGrid &grid, Value base, 
         b.onlyIf(run.valid, [&] {
           auto values =
               llvm::map_to_vector(run.slots, [&](unsigned slot) { return tile.elements[slot]; });
+          if (adds)
+            return storeOrAdd(values, start, run.offset, adds);
           b.store(b.pack(values), b.at(start, element, run.offset));
         });
     });
@@ -422,7 +397,7 @@ void TileEmitter::emitStore(StoreOp op) {
   if (isSwizzled(layoutOf(op.getTile())))
     return storeSwizzled(placed(op.getTile()), to, op);
   storeTo(placed(op.getTile()), gridOf(to, op.getFirst(), op.getChannel(), type), to.base,
-          to.element);
+          to.element, to.addsTerm);
 }
 
 Value TileEmitter::slotBase(const Slots &place, Value index) {

@@ -35,6 +35,9 @@ struct RowSpan {
   mlir::Value has(KernelBuilder &b, mlir::Value row) const;
 };
 
+/// Whether channels `first` to `first` + `count` may exceed `channels`.
+bool mayReachBeyond(mlir::Value first, int64_t count, int64_t channels);
+
 } // namespace ejk
 
 #endif // EJK_LOWERING_EMIT_TILEMEMORY_H

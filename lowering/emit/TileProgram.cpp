@@ -56,6 +56,7 @@ void TileEmitter::emit(Operation *op) {
     return;
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](LoadOp o) { emitLoad(o); })
+      .Case([&](PrefetchOp o) { emitPrefetch(o); })
       .Case([&](StoreOp o) { emitStore(o); })
       .Case([&](MakeRingOp o) { emitMakeRing(o); })
       .Case([&](AcquireOp o) { emitAcquire(o); })
@@ -87,6 +88,8 @@ void TileEmitter::emit(Operation *op) {
         if (!isa<RangeGuardOp>(next)) // otherwise issued with the guard
           emitOrdering(o);
       })
+      .Case([&](AwaitTurnOp o) { emitAwaitTurn(o); })
+      .Case([&](PassTurnOp o) { emitPassTurn(o); })
       .Case([&](RangeGuardOp o) { emitRangeGuard(o); })
       .Case([&](vector::ExtractOp o) { emitExtract(o); })
       .Case([&](vector::InsertOp o) { emitInsert(o); })

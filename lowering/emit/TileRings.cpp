@@ -139,3 +139,41 @@ void TileEmitter::emitRelease(ReleaseOp op) {
                                    Value());
   });
 }
+
+//===----------------------------------------------------------------------===//
+// Rows that cannot be copied yet
+//===----------------------------------------------------------------------===//
+
+/// The bytes of a line of the second-level cache.
+static constexpr int64_t kLineBytes = 128;
+
+/// Asks the second-level cache for the lines of a matrix's rows, as far as they exist. Nothing
+/// waits for them, as reloads of spilled registers would for loads.
+void TileEmitter::emitPrefetch(PrefetchOp op) {
+  const Rows &from = rows[op.getRows()];
+  // Rows of another step lie elsewhere at a sequence's ends.
+  if (from.begin || from.haloBase)
+    return;
+  Value first = wideIndex(op.getFirst()), firstChannel = op.getChannel();
+  auto type = cast<VectorType>(op.getTile());
+  int64_t inLine = kLineBytes / KernelBuilder::bytesOf(from.element);
+  int64_t perRow = llvm::divideCeil(type.getDimSize(1), inLine);
+  int64_t lines = type.getDimSize(0) * perRow;
+  Value stride = strideOf(from);
+  for (int64_t done = 0; done < lines; done += workers) {
+    Value number = b.add(thread, done);
+    Value row = b.add(first, b.wide(b.div(number, perRow)));
+    Value channel = b.add(wideIndex(firstChannel), b.wide(b.mul(b.rem(number, perRow), inLine)));
+    // Unsigned, so that rows before the first are not less.
+    Value asks = b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, row, from.length);
+    if (lines - done < workers)
+      asks = b.both(asks, b.less(number, lines));
+    if (mayReachBeyond(firstChannel, type.getDimSize(1), from.channels))
+      asks = b.both(asks, b.less(channel, from.channels));
+    b.onlyIf(asks, [&] {
+      Value line = b.at(from.base, from.element, b.add(b.mul(row, stride), channel));
+      // LLVM selects upstream's op from PTX 8.0 on; the instruction is older.
+      callAsm("prefetch.global.L2 [$0];", "l", {line}, {});
+    });
+  }
+}

@@ -5,6 +5,7 @@
 #include "lowering/host/PrepareTensors.h"
 #include "lowering/host/ProgramLaunches.h"
 #include "lowering/host/SharedKernels.h"
+#include "lowering/kernels/GroupSums.h"
 #include "lowering/kernels/GroupedStates.h"
 #include "lowering/kernels/PooledStates.h"
 #include "lowering/kernels/ShiftedRows.h"
@@ -198,7 +199,7 @@ private:
           op, [&] { return maker.makeElementwise(generic, kernels, prefix + "_map" + number); });
     }
     if (auto sum = dyn_cast<SumHeadsOp>(op)) {
-      if (sumsSingleTerms(sum))
+      if (sumsSingleTerms(sum) || isSummedByProgram(sum))
         return success();
       ++numPlain;
       return launchSmall(op, [&] {

@@ -76,12 +76,21 @@ static void materializeConstants(func::FuncOp function, llvm::DenseMap<Value, Va
       continue;
     OpBuilder after(&op);
     after.setInsertionPointAfter(&op);
-    auto filled = createMap(after, op.getLoc(), type, op.getResult(0), {},
-                            [&](OpBuilder &nested, ValueRange) -> Value {
-                              return arith::ConstantOp::create(nested, op.getLoc(), number);
-                            });
-    copied[filled.getResult(0)] = op.getResult(0);
-    op.getResult(0).replaceUsesWithIf(filled.getResult(0), readsMemory);
+    auto makeFilled = [&] {
+      auto filled = createMap(after, op.getLoc(), type, op.getResult(0), {},
+                              [&](OpBuilder &nested, ValueRange) -> Value {
+                                return arith::ConstantOp::create(nested, op.getLoc(), number);
+                              });
+      copied[filled.getResult(0)] = op.getResult(0);
+      return filled.getResult(0);
+    };
+    // A kernel counts turns in this memory, so each has its own.
+    for (OpOperand &use : llvm::make_early_inc_range(op.getResult(0).getUses()))
+      if (auto program = dyn_cast<tile::ProgramOp>(use.getOwner());
+          program && program.getTurns() == use.get())
+        use.set(makeFilled());
+    if (llvm::any_of(op.getResult(0).getUses(), readsMemory))
+      op.getResult(0).replaceUsesWithIf(makeFilled(), readsMemory);
   }
 }
 

@@ -1,6 +1,7 @@
 //===- SharedKernels.cpp - one kernel for ops that do the same ------------===//
 #include "lowering/host/SharedKernels.h"
 #include "dialect/ejk/Ejk.h"
+#include "lowering/kernels/GroupSums.h"
 #include "lowering/kernels/GroupedStates.h"
 #include "lowering/kernels/RowStrides.h"
 #include "lowering/kernels/SameOps.h"
@@ -17,11 +18,31 @@ static bool usesPool(Operation *op) {
   return llvm::any_of(op->getOperands(), reads) || llvm::any_of(op->getUsers(), writes);
 }
 
+/// The sums over heads that the kernel of `op` computes itself, by its outputs; null for other
+/// outputs.
+static SmallVector<SumHeadsOp> sumsOf(Operation *op) {
+  auto program = dyn_cast<tile::ProgramOp>(op);
+  return program ? llvm::map_to_vector(program.getOutputs(),
+                                       [&](Value output) { return sumOfOutput(program, output); })
+                 : SmallVector<SumHeadsOp>();
+}
+
+/// Whether the kernel of `from` sums the outputs that the kernel of `to` is to sum.
+static bool sumTheSame(Operation *from, Operation *to) {
+  SmallVector<SumHeadsOp> made = sumsOf(from), wanted = sumsOf(to);
+  return made.size() == wanted.size() &&
+         llvm::all_of_zip(made, wanted,
+                          [](SumHeadsOp a, SumHeadsOp b) { return bool(a) == bool(b); });
+}
+
 /// The sizes of an op's tensors, one after another.
 static SmallVector<std::string> sizesOf(Operation *op, SizeName sizeName) {
   SmallVector<std::string> sizes;
   SmallVector<Value> tensors(op->getOperands());
   llvm::append_range(tensors, op->getResults());
+  for (SumHeadsOp sum : sumsOf(op))
+    if (sum)
+      tensors.push_back(sum.getResult());
   for (Value tensor : tensors) {
     auto type = dyn_cast<RankedTensorType>(tensor.getType());
     for (int64_t dim = 0, rank = type ? type.getRank() : 0; dim < rank; ++dim)
@@ -55,6 +76,9 @@ static std::optional<Kernel> retarget(const Kernel &kernel, Operation *from, Ope
     tensors[a] = b;
   for (auto [a, b] : llvm::zip(from->getResults(), to->getResults()))
     tensors[a] = b;
+  for (auto [a, b] : llvm::zip(sumsOf(from), sumsOf(to)))
+    if (a && b)
+      tensors[a.getResult()] = b.getResult();
   Kernel result = kernel;
   bool isKnown = true;
   auto replace = [&](Value &tensor) {
@@ -77,8 +101,9 @@ FailureOr<Kernel> SharedKernels::get(Operation *op, bool singleStep, SizeName si
     return make();
   SmallVector<std::string> sizes = sizesOf(op, sizeName);
   for (const Made &made : all) {
-    if (made.singleStep != singleStep || !takesSizes(made.sizes, sizes) ||
-        !takesRowStrides(made.op, op) || !computeTheSame(made.op, op))
+    if (made.singleStep != singleStep || !sumTheSame(made.op, op) ||
+        !takesSizes(made.sizes, sizes) || !takesRowStrides(made.op, op) ||
+        !computeTheSame(made.op, op))
       continue;
     if (std::optional<Kernel> kernel = retarget(made.kernel, made.op, op)) {
       ++numShared;

@@ -132,8 +132,9 @@ private:
   LogicalResult check(Operation *op) {
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
         .Case<MakeRingOp>([&](auto ring) { return checkRing(ring); })
-        .Case<AcquireOp, FillOp, TakeOp, ReleaseOp, WarpSpecializeOp, EndOp, BarrierOp,
-              FenceOp, WaitMatmulsOp, WaitCopiesOp, WaitStoresOp>([&](auto) { return success(); })
+        .Case<AcquireOp, FillOp, TakeOp, ReleaseOp, WarpSpecializeOp, EndOp, BarrierOp, FenceOp,
+              WaitMatmulsOp, WaitCopiesOp, WaitStoresOp, AwaitTurnOp, PassTurnOp, PrefetchOp>(
+            [&](auto) { return success(); })
         .Case<PartitionOp>([&](PartitionOp partition) {
           return need(partition, !warpgroups || partition.getWarps() % kWarpgroup == 0,
                       "the warps of a partition come in groups of four");

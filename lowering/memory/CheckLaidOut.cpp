@@ -1,15 +1,16 @@
 //===- CheckLaidOut.cpp - what a plan of shared memory requires ----------===//
+#include "dialect/tile/Branch.h"
+#include "lowering/kernels/GroupSums.h"
 #include "lowering/layout/Alignment.h"
 #include "lowering/layout/CheckLayouts.h"
-#include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/MatmulOperands.h"
+#include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/memory/Accesses.h"
 #include "lowering/memory/PlanMemory.h"
 #include "lowering/memory/RingLayout.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "lowering/pipeline/TmaTiles.h"
-#include "dialect/tile/Branch.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -224,7 +225,14 @@ private:
     if (auto ring = dyn_cast<MakeRingOp>(op))
       return checkRing(ring);
     if (auto store = dyn_cast<StoreOp>(op))
-      return need(op, !store.getBulk() || canUseTma.contains(store), "TMA cannot store this tile");
+      return failed(need(op, !store.getBulk() || canUseTma.contains(store),
+                         "TMA cannot store this tile"))
+                 ? failure()
+                 : need(op, !isSummed(store) || (!store.getBulk() && awaitsTurn(store)),
+                        "a head awaits its turn before it adds to a sum");
+    if (isa<PassTurnOp>(op))
+      return need(op, isa_and_nonnull<BarrierOp>(op->getPrevNode()),
+                  "a turn is passed on behind a barrier");
     if (auto sum = dyn_cast<tile::SumOp>(op))
       return need(op, isRows(layoutOf(sum)), "a sum over several warps has parts");
     if (auto sums = dyn_cast<CumsumOp>(op)) {
@@ -251,6 +259,21 @@ private:
           failed(checkPlace(op, result)))
         return failure();
     return success();
+  }
+
+  /// Whether heads add up what `store` stores.
+  bool isSummed(StoreOp store) {
+    for (auto [output, rows] : llvm::zip(program.getOutputs(), program.getOutputArgs()))
+      if (rows == store.getRows())
+        return bool(sumOfOutput(program, output));
+    return false;
+  }
+  bool awaitsTurn(StoreOp store) {
+    for (Operation *op = store; op != program; op = op->getParentOp())
+      for (Operation *before = op->getPrevNode(); before; before = before->getPrevNode())
+        if (isa<AwaitTurnOp, PassTurnOp>(before))
+          return isa<AwaitTurnOp>(before);
+    return false;
   }
 
   LogicalResult checkRing(MakeRingOp ring) {

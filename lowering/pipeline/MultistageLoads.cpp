@@ -60,6 +60,21 @@ static Value indexFor(OpBuilder &b, scf::ForOp loop, Value index, IRMapping &kno
   return value;
 }
 
+/// Asks beside `load` for the rows that it takes in the next iteration of `loop`.
+static void askAhead(LoadOp load, scf::ForOp loop) {
+  if (load.getRows().getDefiningOp<SlotRowsOp>() ||
+      !llvm::all_of(load->getOperands(), [&](Value v) { return followsFromCounter(v, loop); }))
+    return;
+  OpBuilder b(load);
+  IRMapping known;
+  known.map(loop.getInductionVar(),
+            b.createOrFold<arith::AddIOp>(load.getLoc(), loop.getInductionVar(), loop.getStep()));
+  Value rows = indexFor(b, loop, load.getRows(), known),
+        first = indexFor(b, loop, load.getFirst(), known);
+  PrefetchOp::create(b, load.getLoc(), rows, first, indexFor(b, loop, load.getChannel(), known),
+                     TypeAttr::get(load.getType()));
+}
+
 /// Why `load` cannot be issued before `loop`'s iteration; empty if it can.
 static StringRef obstacle(LoadOp load, scf::ForOp loop) {
   if (LayoutAttr layout = layoutOf(load); layout && !isInShared(layout))
@@ -340,18 +355,6 @@ static void reloadOnExactPaths(LoadOp load) {
   }
 }
 
-/// Has `load` ask for the rows that it takes in the next iteration of `loop`.
-static void askAhead(LoadOp load, scf::ForOp loop) {
-  if (load.getAhead() || load.getRows().getDefiningOp<SlotRowsOp>() ||
-      !llvm::all_of(load->getOperands(), [&](Value v) { return followsFromCounter(v, loop); }))
-    return;
-  OpBuilder b(load);
-  IRMapping known;
-  known.map(loop.getInductionVar(), b.createOrFold<arith::AddIOp>(
-                                        load.getLoc(), loop.getInductionVar(), loop.getStep()));
-  load.getAheadMutable().assign(indexFor(b, loop, load.getFirst(), known));
-}
-
 /// Moves the loads whose tiles are soon free (cost::kSoonFreeMatmuls) from `loads` to another list. A
 /// ring of one stage is refilled after the last of its tiles is read, so they have their own.
 static SmallVector<LoadOp> takeSoonFree(SmallVector<LoadOp> &loads, scf::ForOp loop) {
@@ -392,6 +395,13 @@ StagedLoads ejk::multistageLoads(ProgramOp program, unsigned stages, bool apart,
           askAhead(load, loop);
         result.declined.push_back({load, why});
       }
+    // On an H200 gradients of KDA with a bound take 5.43 -> 5.34 ms for that at 4, 4096, 64 heads,
+    // but those of GLA, whose branches wait for nothing else, 1.31 -> 1.41.
+    if (program.getCorrects())
+      for (auto paths : loop.getBody()->getOps<GuardedOp>())
+        for (auto load : paths.getFastBlock()->getOps<LoadOp>())
+          if (isWide(load))
+            askAhead(load, loop);
     SmallVector<LoadOp> forBranch;
     if (!llvm::all_of(early, isForBranch) && (apart || (stages == 1 && !late.empty()))) {
       llvm::copy_if(early, std::back_inserter(forBranch), isForBranch);

@@ -3,7 +3,8 @@
 // Sources of the figures:
 // - PTX version: the PTX ISA's "Release Notes", table of targets. LLVM refuses an older version.
 //   PTX 7.1 already had sm_86, 7.0 sm_80 and 7.8 sm_90. Their kernels are written in PTX 7.4 and
-//   8.0 nevertheless: drivers that know later GPUs know those versions, too.
+//   8.1 nevertheless, which has `red.v2.f32`: drivers that know later GPUs know those versions,
+//   too.
 // - Shared memory, registers and threads: the CUDA programming guide's appendix "Compute
 //   Capabilities", tables "Technical Specifications per Compute Capability". A block may have all
 //   of a multiprocessor's shared memory but the 1 KB that CUDA reserves for each block. For sm_88,
@@ -32,8 +33,8 @@ static constexpr Target kTargets[] = {
   {"sm_87",   87,  74, 163 * KB, 164 * KB, 1536, false, false, false, false},
   {"sm_88",   88,  90,  99 * KB, 100 * KB, 1536, false, false, false, false},
   {"sm_89",   89,  78,  99 * KB, 100 * KB, 1536, false, false, false, false},
-  {"sm_90",   90,  80, 227 * KB, 228 * KB, 2048, false, true,  true,  false},
-  {"sm_90a",  90,  80, 227 * KB, 228 * KB, 2048, true,  true,  true,  true},
+  {"sm_90",   90,  81, 227 * KB, 228 * KB, 2048, false, true,  true,  false},
+  {"sm_90a",  90,  81, 227 * KB, 228 * KB, 2048, true,  true,  true,  true},
   {"sm_100",  100, 86, 227 * KB, 228 * KB, 2048, false, true,  true,  false},
   {"sm_100a", 100, 86, 227 * KB, 228 * KB, 2048, false, true,  true,  true},
   {"sm_100f", 100, 88, 227 * KB, 228 * KB, 2048, false, true,  true,  true},

@@ -105,8 +105,9 @@ void ChunkWriter::createProgram() {
   program = tile::ProgramOp::create(
       outer, loc, outputTypes, finalTypes, scan.getSaves().getTypes(), scan.getSequences(),
       scan.getParameters(), scan.getInitialStates(), scan.getSavedStates(), scan.getCuSeqlens(),
-      scan.getRemembered(), plan.chunk, scan.getSaveEveryAttr(), scan.getSegmentsAttr(), plan.slices,
-      plan.options.corrects, scan.getTrailingAttr(), scan.getTrailing() && scan.getReverse());
+      /*turns=*/Value(), scan.getRemembered(), plan.chunk, scan.getSaveEveryAttr(),
+      scan.getSegmentsAttr(), plan.slices, plan.options.corrects, scan.getTrailingAttr(),
+      scan.getTrailing() && scan.getReverse());
   // A column is read as one number, which may be small beside its terms, and divide whole rows.
   auto isColumn = [](Value state) {
     return isMatrix(state) && llvm::is_contained(cast<VectorType>(state.getType()).getShape(), 1);

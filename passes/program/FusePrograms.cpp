@@ -190,10 +190,10 @@ private:
                           ArrayRef<Value> sequences, ArrayRef<Value> parameters,
                           ArrayRef<Type> parameterTypes, ValueRange saved) {
     auto program = ProgramOp::create(
-        b, like.getLoc(), outputs, finals, like.getSaves().getTypes(),
-        sequences, parameters, like.getInitialStates(), saved, like.getCuSeqlens(),
-        like.getRemembered(), like.getChunk(), like.getSaveEveryAttr(), like.getSegmentsAttr(),
-        like.getSlices(), like.getCorrects(), like.getTrailingAttr(), like.getTrailingReverse());
+        b, like.getLoc(), outputs, finals, like.getSaves().getTypes(), sequences, parameters,
+        like.getInitialStates(), saved, like.getCuSeqlens(), like.getTurns(), like.getRemembered(),
+        like.getChunk(), like.getSaveEveryAttr(), like.getSegmentsAttr(), like.getSlices(),
+        like.getCorrects(), like.getTrailingAttr(), like.getTrailingReverse());
     Block &block = program.getBody().emplaceBlock();
     for (Type type : program.argumentTypes(parameterTypes))
       block.addArgument(type, like.getLoc());

@@ -166,11 +166,11 @@ private:
 
   ProgramOp create(TypeRange outputs, TypeRange finals, TypeRange saves, ValueRange sequences,
                    ValueRange initials, ValueRange saved, IntegerAttr saveEvery, int64_t slices) {
-    auto made = ProgramOp::create(b, program.getLoc(), outputs, finals, saves, sequences,
-                                  program.getParameters(), initials, saved, program.getCuSeqlens(),
-                                  program.getRemembered(), program.getChunk(), saveEvery,
-                                  program.getSegmentsAttr(), slices, program.getCorrects(),
-                                  program.getTrailingAttr(), program.getTrailingReverse());
+    auto made = ProgramOp::create(
+        b, program.getLoc(), outputs, finals, saves, sequences, program.getParameters(), initials,
+        saved, program.getCuSeqlens(), program.getTurns(), program.getRemembered(),
+        program.getChunk(), saveEvery, program.getSegmentsAttr(), slices, program.getCorrects(),
+        program.getTrailingAttr(), program.getTrailingReverse());
     Block &block = made.getBody().emplaceBlock();
     for (Type type : made.argumentTypes(program.getParameterArgs().getTypes()))
       block.addArgument(type, program.getLoc());

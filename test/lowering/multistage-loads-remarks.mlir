@@ -57,7 +57,8 @@ func.func @ahead() {
       // CHECK: %[[NEXT:.*]] = arith.addi %[[C]],
       // CHECK: %[[BACK:.*]] = arith.subi %{{.*}}, %[[NEXT]]
       // CHECK: %[[AHEAD:.*]] = arith.muli %[[BACK]],
-      // CHECK: tile.load %[[R]][%[[FIRST]], %{{.*}}] ahead %[[AHEAD]]
+      // CHECK: tile.prefetch %[[R]][%[[AHEAD]], %{{.*}}] for vector<16x8xf32>
+      // CHECK: tile.load %[[R]][%[[FIRST]], %{{.*}}]
       // expected-remark @below {{not copied ahead: it does not go to shared memory}}
       %t = tile.load %rr[%first, %c0] {tile.layouts = [#tile.layout<fragments over 1 by 1>]}
           : !tile.rows<vector<8xf32>> -> vector<16x8xf32>

@@ -66,8 +66,10 @@ static constexpr const char *kCommon[] = {
     "ejk-enlarge-step-tiles",
     "ejk-select-schedule",
     "ejk-select-schedule{schedule=chunk}",
+    "func.func(ejk-sum-in-turn)",
     "ejk-plan-memory",
     "ejk-plan-memory{arch=sm_90a}",
+    "ejk-take-turns",
     "ejk-check-races",
     "ejk-lower-to-gpu",
     "ejk-lower-to-gpu{arch=sm_90a}",
@@ -99,6 +101,9 @@ static constexpr const char *kCommon[] = {
     "ejk-assign-tile-layouts,ejk-plan-memory,ejk-lower-to-gpu",
     ("ejk-assign-tile-layouts{arch=sm_90a},ejk-select-stages{arch=sm_90a},"
      "ejk-plan-memory{arch=sm_90a},ejk-lower-to-gpu{arch=sm_90a}"),
+    ("func.func(ejk-sum-in-turn),ejk-assign-tile-layouts,ejk-plan-memory,ejk-take-turns,ejk-check-"
+     "races,"
+     "ejk-lower-to-gpu"),
     "ejk-lower-to-gpu,ejk-to-nvvm",
 };
 

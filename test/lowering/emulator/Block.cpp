@@ -15,7 +15,16 @@ static std::string placeOf(const Instruction &instruction) {
 // Turns
 //===----------------------------------------------------------------------===//
 
-void Block::run(unsigned number) {
+void Sums::add(uint64_t address, unsigned block) {
+  auto found = last.find(address);
+  if (found == last.end())
+    throw Fault("adds to what no block has stored");
+  if (found->second >= block)
+    throw Fault("adds to a sum after block " + std::to_string(found->second) + ", out of order");
+  found->second = block;
+}
+
+void Block::begin(unsigned number) {
   block = number;
   warps.assign(launch.threads / lanes, Warp());
   for (unsigned w = 0; w < warps.size(); ++w) {
@@ -32,23 +41,34 @@ void Block::run(unsigned number) {
   groups.clear();
   for (unsigned g = 0; 4 * g + 4 <= warps.size(); ++g)
     groups.emplace_back(g, kernel, clocks);
-  unsigned vainTurns = 0;
-  for (std::vector<Warp *> able; findAble(able) || !underWay.empty();) {
-    if (!underWay.empty() && (able.empty() || random() % 8 == 0)) {
-      landOne();
-      vainTurns = 0;
-      continue;
-    }
-    Warp &warp = *able[random() % able.size()];
-    hasPolled = false;
-    for (unsigned length = 1 + random() % 500; length && !hasPolled && step(warp); --length) {
-    }
-    // Where all turns end that way for so long, nobody else does anything.
-    vainTurns = hasPolled ? vainTurns + 1 : 0;
-    if (vainTurns == 10000)
-      failStuck();
+  vainTurns = 0;
+}
+
+bool Block::goOn() {
+  std::vector<Warp *> able;
+  if (!findAble(able) && underWay.empty()) {
+    checkEnd();
+    return false;
   }
-  checkEnd();
+  if (!underWay.empty() && (able.empty() || random() % 8 == 0)) {
+    landOne();
+    vainTurns = 0;
+    return true;
+  }
+  Warp &warp = *able[random() % able.size()];
+  hasPolled = false;
+  constexpr unsigned polling = 16; // instructions of a loop that polls, at most
+  unsigned done = 0;
+  for (unsigned length = 1 + random() % 500; done < length && !hasPolled && step(warp); ++done) {
+  }
+  // Where all turns end that way for so long, nobody else does anything.
+  if (hasPolled)
+    ++vainTurns;
+  else if (done > polling)
+    vainTurns = 0;
+  if (vainTurns == 10000)
+    failStuck();
+  return true;
 }
 
 bool Block::findAble(std::vector<Warp *> &able) {
@@ -213,6 +233,8 @@ void Block::executeAlone(Warp &warp, const Instruction &instruction, unsigned la
   case Action::load:
   case Action::store:
     return loadOrStore(warp, instruction, lane);
+  case Action::addInMemory:
+    return addInMemory(warp, instruction, lane);
   case Action::copyAsync:
     return copyAsync(warp, instruction, lane);
   case Action::prefetch:

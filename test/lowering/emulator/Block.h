@@ -18,6 +18,7 @@
 #include "Warpgroup.h"
 #include <functional>
 #include <random>
+#include <unordered_map>
 
 namespace emulator {
 
@@ -26,6 +27,18 @@ class GlobalMemory {
 public:
   virtual ~GlobalMemory() = default;
   virtual void check(uint64_t address, unsigned bytes) const = 0;
+};
+
+/// Sums in global memory to which several blocks add: the first one stores its term, and the others
+/// add theirs in the order of their numbers.
+class Sums {
+public:
+  /// Notes that block `block` stores or adds 4 bytes; faults where it is not its turn.
+  void store(uint64_t address, unsigned block) { last[address] = block; }
+  void add(uint64_t address, unsigned block);
+
+private:
+  std::unordered_map<uint64_t, unsigned> last; // block that has stored or added, by address
 };
 
 struct Launch {
@@ -51,12 +64,21 @@ struct BulkCopy {
 
 class Block {
 public:
-  Block(const Launch &launch, const GlobalMemory &global, unsigned seed, Statistics *statistics)
+  /// `sums` is null where no block adds to what another has stored.
+  Block(const Launch &launch, const GlobalMemory &global, unsigned seed, Statistics *statistics,
+        Sums *sums = nullptr)
       : launch(launch), kernel(*launch.kernel), global(global), random(seed),
-        statistics(statistics), shared(clocks), mbarriers(clocks, shared) {}
+        statistics(statistics), sums(sums), shared(clocks), mbarriers(clocks, shared) {}
 
   /// Runs block `number` to its end; throws Fault.
-  void run(unsigned number);
+  void run(unsigned number) {
+    begin(number);
+    while (goOn()) {
+    }
+  }
+  void begin(unsigned number);
+  /// One turn of a warp, or what comes by itself; false at the block's end.
+  bool goOn();
 
 private:
   static constexpr unsigned lanes = Clocks::lanes;
@@ -118,6 +140,7 @@ private:
   void compute(Warp &warp, const Instruction &instruction, Mask active);
   void move(Warp &warp, const Instruction &instruction, unsigned lane);
   void loadOrStore(Warp &warp, const Instruction &instruction, unsigned lane);
+  void addInMemory(Warp &warp, const Instruction &instruction, unsigned lane);
   void copyAsync(Warp &warp, const Instruction &instruction, unsigned lane);
   void waitForCopies(Warp &warp, const Instruction &instruction, unsigned lane);
 
@@ -170,11 +193,13 @@ private:
   const GlobalMemory &global;
   std::mt19937 random;
   Statistics *statistics;
+  Sums *sums;
   Clocks clocks;
   SharedMemory shared;
   Mbarriers mbarriers;
   std::vector<Event> underWay;
-  bool hasPolled = false;     // in vain, at an mbarrier, in this turn
+  bool hasPolled = false;     // in vain, at an mbarrier or in global memory, in this turn
+  unsigned vainTurns = 0;     // one after the other
   unsigned elected = 0;       // the lane of each warp
   unsigned freeRegisters = 0; // that setmaxnreg.dec has left, for each of 128 threads
   std::vector<Warp> warps;

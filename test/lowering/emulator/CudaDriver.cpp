@@ -79,17 +79,49 @@ static void describe(const Launch &launch, const Statistics &statistics) {
   }
 }
 
+/// Runs several blocks at a time, which start in the order of their numbers: some wait for those
+/// before.
+static void runSideBySide(const Launch &launch, unsigned seed, Statistics *statistics) {
+  constexpr unsigned together = 4;
+  Sums sums;
+  std::mt19937 random(seed);
+  std::vector<std::unique_ptr<Block>> blocks;
+  unsigned started = 0;
+  auto start = [&](Block &block) {
+    bool isLeft = started < launch.blocks;
+    if (isLeft)
+      block.begin(started++);
+    return isLeft;
+  };
+  while (blocks.size() < together && started < launch.blocks) {
+    blocks.push_back(
+        std::make_unique<Block>(launch, allocations, seed + started, statistics, &sums));
+    start(*blocks.back());
+  }
+  while (!blocks.empty()) {
+    size_t which = random() % blocks.size();
+    if (!blocks[which]->goOn() && !start(*blocks[which]))
+      blocks.erase(blocks.begin() + ptrdiff_t(which));
+  }
+}
+
 static int runLaunch(const Launch &launch) {
   const char *seed = getenv("EJK_EMULATOR_SEED");
   Statistics statistics;
   bool counts = getenv("EJK_EMULATOR_STATISTICS") != nullptr;
   try {
-    Block block(launch, allocations, seed ? unsigned(atoi(seed)) : 0,
-                counts ? &statistics : nullptr);
-    // A device runs them in any order. Where one writes another's rows, the last one decides.
-    bool backwards = getenv("EJK_EMULATOR_BACKWARDS") != nullptr;
-    for (unsigned i = 0; i < launch.blocks; ++i)
-      block.run(backwards ? launch.blocks - 1 - i : i);
+    unsigned first = seed ? unsigned(atoi(seed)) : 0;
+    const std::vector<Instruction> &code = launch.kernel->code;
+    if (std::any_of(code.begin(), code.end(),
+                    [](const Instruction &each) { return each.action == Action::addInMemory; })) {
+      runSideBySide(launch, first, counts ? &statistics : nullptr);
+    } else {
+      Block block(launch, allocations, first, counts ? &statistics : nullptr);
+      // A device runs them in any order. Where one writes another's rows, the last one decides.
+      bool backwards = getenv("EJK_EMULATOR_BACKWARDS") != nullptr;
+      for (unsigned i = 0; i < launch.blocks; ++i)
+        block.run(backwards ? launch.blocks - 1 - i : i);
+    }
   } catch (Fault &fault) {
     lastFault = launch.kernel->name + ": " + fault.what();
     return launchFailed;

@@ -40,6 +40,9 @@ bool classifyMemory(Instruction &instruction, const Parts &parts) {
     instruction.action = Action::load;
   } else if (parts[0] == "st" && isMemory) {
     instruction.action = Action::store;
+  } else if (opcode == "red.relaxed.gpu.global.add.f32" ||
+             opcode == "red.relaxed.gpu.global.add.v2.f32") {
+    instruction.action = Action::addInMemory;
   } else if (startsWith(opcode, "cp.async.c") && isMemory) {
     instruction.action = Action::copyAsync;
   } else if (opcode == "cp.async.commit_group") {

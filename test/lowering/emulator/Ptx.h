@@ -38,6 +38,7 @@ enum class Action {
   load,
   store,
   loadParameter,
+  addInMemory,
   copyAsync,
   prefetch,
   commitCopies,

@@ -84,6 +84,11 @@ void Block::loadOrStore(Warp &warp, const Instruction &instruction, unsigned lan
     global.check(address, all);
     auto *place = reinterpret_cast<unsigned char *>(address);
     isLoad ? memcpy(data, place, all) : memcpy(place, data, all);
+    for (unsigned at = 0; sums && !isLoad && at < all; at += 4)
+      sums->store(address + at, block);
+    // What another block releases is polled for; others are to go on.
+    if (isLoad && instruction.says("acquire"))
+      warp.hasPolled = hasPolled = true;
   }
   for (unsigned i = 0; isLoad && i < values.size(); ++i) {
     uint64_t value = 0;
@@ -92,6 +97,26 @@ void Block::loadOrStore(Warp &warp, const Instruction &instruction, unsigned lan
     if (instruction.isSigned && bytes < 8)
       value = uint64_t(int64_t(value << unused) >> unused);
     set(warp, values[i], lane, value);
+  }
+}
+
+/// `red [address], value` or `{value, value}`, of f32.
+void Block::addInMemory(Warp &warp, const Instruction &instruction, unsigned lane) {
+  uint64_t address = get(warp, instruction.operands[0][0], lane);
+  const std::vector<Operand> &values = instruction.operands[1];
+  global.check(address, 4 * unsigned(values.size()));
+  if (address % (4 * values.size()))
+    throw Fault("adds where global memory is misaligned");
+  for (const Operand &value : values) {
+    auto bits = uint32_t(get(warp, value, lane));
+    float term, sum;
+    memcpy(&term, &bits, sizeof(term));
+    memcpy(&sum, reinterpret_cast<const void *>(address), sizeof(sum));
+    sum += term;
+    memcpy(reinterpret_cast<void *>(address), &sum, sizeof(sum));
+    if (sums)
+      sums->add(address, block);
+    address += sizeof(sum);
   }
 }
 
