@@ -106,6 +106,31 @@ TEST_F(Choose, AVariantWithTooMuchSharedMemoryIsNotTaken) {
   EXPECT_EQ(bytes, 128 * 1000u);
 }
 
+// What a later variant of another architecture needs says nothing of this device's variants.
+TEST_F(Choose, SharedMemoryIsCountedOfTheDevicesOwnVariants) {
+  json manifest = variantsManifest();
+  manifest.erase("arch");
+  json &variants = manifest["entries"][0]["variants"];
+  variants.push_back(variants[3]);
+  variants[4]["arch"] = "sm_100";
+  std::vector<ejk::ImageData> images = {{ejk::Image::Kind::Ptx, "for 80", "sm_80"},
+                                        {ejk::Image::Kind::Ptx, "for 100", "sm_100"}};
+  fake->shared_optin = 99 << 10;
+  for (int large : {4, 3}) {
+    variants[3]["launches"][0]["shared_bytes"] = variants[4]["launches"][0]["shared_bytes"] = 0;
+    variants[large]["launches"][0]["shared_bytes"] = 120 << 10;
+    std::string message;
+    package = load(ejk::serializePackage(manifest, images), message);
+    ASSERT_EQ(message, "");
+    std::string error = take(ejk_executable_create(package.get(), nullptr, &executable));
+    EXPECT_EQ(error, large == 4 ? ""
+                                : "kernel 'prepare_a2': needs 122880 bytes of shared memory a "
+                                  "block, but device 0 (sm_90) has 101376");
+    ejk_executable_destroy(executable);
+    executable = nullptr;
+  }
+}
+
 TEST_F(Choose, LoadsTheBestArchitectureThatTheDeviceRuns) {
   json manifest = variantsManifest();
   manifest.erase("arch");

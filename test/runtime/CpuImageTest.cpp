@@ -131,6 +131,28 @@ TEST_F(Cpu, LeavesOutLaunchesWhoseConditionDoesNotHold) {
   EXPECT_TRUE(many.isNumbered());
 }
 
+// The second kernel writes what its own second argument names, whether or not the first one runs.
+TEST_F(Cpu, ArgumentsAfterASkippedLaunchAreItsOwn) {
+  json manifest = numberManifest();
+  json &launches = manifest["entries"][0]["launches"];
+  launches.insert(launches.begin(), launches[0]);
+  launches[0]["args"] = {{{"output", 0}}, {{"input", 0}}};
+  for (const char *skipped : {"condition", "grid"}) {
+    launches[0]["when"] = {">", "R", skipped == std::string("condition") ? 5 : 0};
+    launches[0]["grid"] = {"*", {"max", 0, {"-", "R", 5}}, 4};
+    open(packFor({"x86-64-v3"}, manifest));
+    Call few(5), many(6);
+    ASSERT_EQ(take(ejk_launch(executable, 0, &few.params)), "");
+    EXPECT_TRUE(few.isNumbered()) << skipped;
+    EXPECT_EQ(few.x, std::vector<int32_t>(20)) << skipped;
+    ASSERT_EQ(take(ejk_launch(executable, 0, &many.params)), "");
+    EXPECT_TRUE(many.isNumbered()) << skipped;
+    EXPECT_EQ(many.x[3], 3) << skipped;
+    ejk_executable_destroy(executable);
+    executable = nullptr;
+  }
+}
+
 // Offsets of sequences lie in memory that is at hand, and no kernel runs on wrong ones.
 TEST_F(Cpu, ChecksOffsetsOfSequences) {
   for (bool wide : {false, true}) {
@@ -159,6 +181,7 @@ TEST_F(Cpu, ChecksOffsetsOfSequences) {
       return error;
     };
     EXPECT_EQ(launch({1, 2, 3, 128}), "input 'cu_seqlens': entry 0 is 1, expected 0");
+    EXPECT_EQ(launch({1}), "input 'cu_seqlens': entry 0 is 1, expected 0"); // of no sequence
     EXPECT_CONTAINS(launch({0, 50, 49, 128}), "entry 2 is 49, less than the entry before it");
     EXPECT_CONTAINS(launch({0, 2, 3, 129}), "the last entry is 129, expected at most R = 128");
     EXPECT_EQ(launch({0, 2, 3, 128}), "");
