@@ -306,6 +306,8 @@ TEST_F(Quota, OfVersion1) {
   write("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "250000");
   write("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "50000");
   EXPECT_EQ(quota(), 5);
+  // A group of the sets of processors has no quota, though one of that name has.
   write("/sys/fs/cgroup/cpu/other/cpu.cfs_quota_us", "50000");
+  write("/sys/fs/cgroup/cpu/other/cpu.cfs_period_us", "50000");
   EXPECT_EQ(quota(), 5);
 }
