@@ -170,6 +170,15 @@ class Autocast(unittest.TestCase):
         found = torch.compile(all_of_them, fullgraph=True, backend="aot_eager")(operands())
         torch.testing.assert_close(found, all_of_them(operands()))
 
+    def test_rows_of_one_type(self):
+        t = operands()
+        for name, call in OPS.items():
+            wanted = call(getattr(ejk.ops, name), t)
+            with self.subTest(name), torch.autocast("cpu", torch.bfloat16):
+                found = call(getattr(ejk.ops, name), t)
+                for a, b in zip(*map(torch.utils._pytree.tree_leaves, (found, wanted))):
+                    self.assertTrue(torch.equal(a, b))
+
     def test_other_places_of_rows(self):
         t = operands()
         q, k, v, beta = t["q"].bfloat16(), t["k"], t["v"], t["beta"]
