@@ -159,9 +159,10 @@ class Values(unittest.TestCase):
             return (S := S.add(k, v)), S.read(q)
         Kind = enum.Enum("Kind", "ADDED READ")
         values = [None, -1.0, None, np.float32(0.5), np.float64(0.5), 0.5, np.float64(np.nan), np.longdouble(0.5),
-                  np.int64(1), 1, True, np.bool_(True), np.bool_(False), 0.0, -0.0, 1j, "keys", "values", b"keys", (),
-                  (1, 2), (1, 2.0), (1, (np.float32(2), "a")), (1, (np.float32(3), "a")), fractions.Fraction(1, 3),
-                  decimal.Decimal("0.1"), Kind.ADDED, Kind.READ, max, len, np.array(0.5), np.array(0.5), [1], [1]]
+                  np.int64(1), 1, True, np.bool_(True), np.bool_(False), 0.0, -0.0, np.float32(0), np.float32(-0.0), 1j,
+                  "keys", "values", b"keys", (), (1, 2), (1, 2.0), (1, (np.float32(2), "a")),
+                  (1, (np.float32(3), "a")), fractions.Fraction(1, 3), decimal.Decimal("0.1"), Kind.ADDED, Kind.READ,
+                  max, len, np.array(0.5), np.array(0.5), [1], [1]]
         values += [torch.tensor(0.5), torch.tensor(0.5)] if torch else []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # there are more than four numbers
@@ -169,7 +170,8 @@ class Values(unittest.TestCase):
                 f(*rows()[:3])
                 self.assertIs(seen[-1], around)
         # What is equal and does not change is the same, though it is another object.
-        for make in (lambda: np.log(0.5), lambda: float("nan"), lambda: "".join(["a", "b"]), lambda: tuple([1, 1.5])):
+        for make in (lambda: np.log(0.5), lambda: float("nan"), lambda: np.float64("nan"), lambda: "".join(["a", "b"]),
+                     lambda: tuple([1, 1.5])):
             around = make()
             f(*rows()[:3])
             count, around = len(seen), make()

@@ -69,11 +69,14 @@ def of_process(rank, folder):
     cu = torch.tensor([0, 2, 6])
     torch.testing.assert_close(gated(*packed[:5], cu_seqlens=cu)[0].full_tensor(),
                                gated(*(x.full_tensor() for x in packed[:5]), cu_seqlens=cu)[0])
-    try:
-        call(whole[0], *plain[1:])
-        raise AssertionError("plain tensors beside a DTensor were taken")
-    except ejk.TensorError as error:
-        assert "distribute" in str(error), error
+    other = distribute_tensor(k, distributed.device_mesh.init_device_mesh("cpu", (2, 1)), [R, R])
+    for what, others, said in (("plain tensors beside a DTensor", plain[1:], "distribute"),
+                               ("DTensors of two meshes", [other, *whole[2:]], "but these are on two")):
+        try:
+            call(whole[0], *others)
+            raise AssertionError(f"{what} were taken")
+        except ejk.TensorError as error:
+            assert said in str(error), error
     distributed.destroy_process_group()
 
 

@@ -5,6 +5,7 @@ import copy
 import functools
 import math
 import operator
+import pickle
 import unittest
 import warnings
 
@@ -206,6 +207,14 @@ class Constants(unittest.TestCase):
                     self.assertEqual(set(np.asarray(o).ravel().tolist()), {code}, repr(kind))
 
 
+class Backwards:
+    def __init__(self):
+        self.run = ejk.recurrence(self.step, reverse=True, queries=("q",), f32_matmuls="bf16x3")
+
+    def step(self, S, q, k, v):
+        return (S := S.add(k, v)), S.read(q)
+
+
 class Functions(unittest.TestCase):
     """What a recurrence is made of."""
 
@@ -223,6 +232,16 @@ class Functions(unittest.TestCase):
         for _ in range(2):
             np.testing.assert_array_equal(layer.run(q, k, v)[0], Layer(0.5).run(q, k, v)[0])
             np.testing.assert_array_equal(copied.run(q, k, v)[0], Layer(2.0).run(q, k, v)[0])
+
+    def test_a_copied_method_is_made_as_the_first_one_was(self):
+        q, k, v, _ = rows()
+        layer = Backwards()
+        for copied in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            self.assertIsNot(copied.run, layer.run)
+            # A program's key says its text and how its float32 rows are multiplied.
+            programs = [x.run.program(q, k[:, :, :1], v[:, :, :1]) for x in (layer, copied)]
+            self.assertEqual(programs[0].f32_matmuls, "bf16x3")
+            self.assertEqual(programs[0].key, programs[1].key)
 
     def test_a_parameter_named_self(self):
         q, k, v, reset = rows()
