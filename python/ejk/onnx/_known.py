@@ -5,6 +5,7 @@ numbers: the sizes of a tensor [batch, time, 8] are ["batch", "time", 8]."""
 
 import numpy as np
 
+from .. import _numpy
 from ._errors import NodeError, check
 from ._text import Fill, Value
 
@@ -131,7 +132,7 @@ def _result(onnx, node, attributes, inputs):
             to = inputs[1].dtype
         elif op == "CastLike":
             to = DTYPES.get(inputs[1].dtype.name)
-        return inputs[0]._replace(dtype=to) if to else None
+        return inputs[0]._replace(number=_rounded(inputs[0].number, to), dtype=to) if to else None
     if not all(x is None or isinstance(x, np.ndarray) for x in inputs):
         return None
     if op == "ConstantOfShape":
@@ -152,6 +153,12 @@ def _result(onnx, node, attributes, inputs):
               "give the model a number for this size")
         return _ARRANGED[op](inputs, attributes)
     return None
+
+
+def _rounded(number, dtype):
+    """A number as an element of this type holds it."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(number).astype(_numpy._own_dtype(dtype)))
 
 
 def _computed(onnx, node, inputs, opset):
