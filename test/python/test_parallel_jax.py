@@ -34,6 +34,7 @@ def case(name, packed, T=40, H=2, K=8, V=4):
                "simple_gla": lambda: dict(q=q, k=k, v=v, g=gate(H)),
                "recurrent": lambda: dict(q=q, k=k, v=v, g=gate(H), gk=gate(H, K), gv=gate(H, V),
                                          g_gamma=jnp.asarray([-0.1, -0.3])),
+               "delta_rule": lambda: dict(q=q, k=k, v=v, beta=beta),
                "gated_delta_rule": lambda: dict(q=q, k=k, v=v, g=gate(H), beta=beta),
                "kda": lambda: dict(q=q, k=k, v=v, g=gate(H, K), beta=beta),
                "mamba2_ssd": lambda: dict(x=v, dt=beta, A=-jnp.asarray(rng.random(H), jnp.float32),
@@ -81,7 +82,7 @@ class ShardMap(unittest.TestCase):
             self.assertLessEqual(error(a, b), limit, (name, packed, what))
 
     def test_batches(self):
-        for name in ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule", "recurrent", "kda"):
+        for name in ("gla", "simple_gla", "mamba2_ssd", "delta_rule", "gated_delta_rule", "recurrent", "kda"):
             with self.subTest(name):
                 self.check(name, False)
 
@@ -169,10 +170,24 @@ class ShardMap(unittest.TestCase):
                         self.forward(name, given, **options)
 
     def test_no_initial_state_and_a_scale(self):
-        for packed in (False, True):
-            tensors, options = case("recurrent", packed)
-            del tensors["initial_state"]
-            self.forward("recurrent", tensors, scale=0.7, **options)
+        for name in ("recurrent", "gla", "simple_gla", "delta_rule", "gated_delta_rule", "kda"):
+            for packed in (False, True):
+                tensors, options = case(name, packed)
+                del tensors["initial_state"]
+                self.forward(name, tensors, scale=0.7, **options)
+
+    def test_what_is_refused(self):
+        x, number = jnp.ones((2, 8, 4, 4)), jnp.ones((2, 8, 4))
+        cu = jnp.asarray([0, 8])
+        for message, call in (
+                ("packed sequences have a batch of 1, but 'k' has 2",
+                 lambda: parallel.recurrent(x, x, x, cu_seqlens=cu, axis="time")),
+                ("'q', 'k' and 'v' must have as many heads; repeat them before, but they have 4, 2, 4",
+                 lambda: parallel.recurrent(x, x[:, :, :2], x, axis="time")),
+                ("'q' and 'k' must have as many heads, which divide v's 4, but have 3 and 3",
+                 lambda: parallel.delta_rule(x[:, :, :3], x[:, :, :3], x, number, axis="time"))):
+            with self.assertRaisesRegex(ejk.TensorError, message):
+                call()
 
 
 if __name__ == "__main__":
