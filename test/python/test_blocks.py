@@ -275,6 +275,12 @@ class Parts(unittest.TestCase):
             ejk.ops.kda_block(x, x, x, x, x[..., 0], x, torch.randn(24, 4), torch.zeros(2), None,
                               torch.ones(4), lower_bound=5)
 
+    def test_a_gate_of_other_channels(self):
+        x = torch.randn(1, 3, 2, 4)
+        for g in (x[..., :3], x[..., :1]):
+            with self.assertRaisesRegex(ejk.TensorError, r"'g' must be \[B, T, Hv, K\] with K = 4, but has shape"):
+                ejk.ops.kda_block(x, x, x, g, x[..., 0], x, torch.randn(24, 4), torch.zeros(2), None, torch.ones(4))
+
     def test_rows_before_the_first_that_do_not_fit(self):
         half = torch.float16
         for steps, kind in ((3, torch.float32), (3, half), (70, half)):

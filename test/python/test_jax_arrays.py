@@ -11,6 +11,11 @@ import ejk.compat.ejkernel
 import test_numpy_arrays
 from test_numpy_arrays import ARRAYS, gated
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
 
 class Kinds(test_numpy_arrays.Kinds):
     own = staticmethod(jnp.asarray)
@@ -26,6 +31,15 @@ class Kinds(test_numpy_arrays.Kinds):
                     with self.subTest(kind, place=place), \
                             self.assertRaisesRegex(ejk.TensorError, kind):
                         gated(*(make(a) if i == place else own(a) for i, a in enumerate(ARRAYS)))
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_tensors_of_two_libraries(self):
+        q, k, v, g = ARRAYS
+        for first, second in ((jnp.asarray, torch.from_numpy), (torch.from_numpy, jnp.asarray)):
+            for call in (gated, lambda *x: ejk.ops.simple_gla(*x)):
+                # NumPy's arrays go with either.
+                with self.assertRaisesRegex(ejk.TensorError, "'v' and 'k' are tensors of two libraries; convert one"):
+                    call(q, first(k), second(v), g)
 
     def test_donated_buffers(self):
         """XLA may write results where the inputs were."""

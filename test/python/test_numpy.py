@@ -292,10 +292,23 @@ class Programs(unittest.TestCase):
         # q, k, v, g, beta once in, o and the state once out.
         floats = 2 * 96 + 72 + 2 * 24 + 72 + 48
         self.assertEqual(explained.bytes, 4 * floats)
+        # Packed: three offsets more, and as many states as sequences.
+        packed = gated_delta.explain(*(x[:1] for x in call), cu_seqlens=np.array([0, 2, 6], np.int32))
+        self.assertEqual(packed.sizes["N"], 2)
+        self.assertEqual(packed.bytes, 4 * (floats - 48) // 2 + 4 * 48 + 4 * 3)
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "delta.ejk"
             gated_delta.package(path, *call, target="sm_90")
             self.assertEqual(path.read_bytes()[:8], b"EJKPKG\r\n")
+
+    def test_the_target_of_a_gpu(self):
+        targets = ("sm_80", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_120")
+        with unittest.mock.patch.object(_program.compiler(), "targets", targets):
+            for capability, target in ((80, "sm_80"), (89, "sm_80"), (90, "sm_90a"), (100, "sm_100a"),
+                                       (103, "sm_100"), (121, "sm_120")):
+                self.assertEqual(_program.target_for((2, 0, capability)), target)
+            with self.assertRaisesRegex(ejk.EjkError, "the device is of sm_75; kernels need sm_80 or newer"):
+                _program.target_for((2, 0, 75))
 
     def test_nothing_is_compiled_for_another_length(self):
         programs = {gated_delta.program(*(a[n] for n in ("q", "k", "v", "g", "beta"))).key

@@ -371,6 +371,14 @@ class Inspection(unittest.TestCase):
         self.assertLess(max(errors.values()), F32)
         np.testing.assert_array_equal(self.pool, self.before)
 
+    @unittest.skipIf(NO_TORCH, NO_TORCH)
+    def test_tensors_of_torch(self):
+        inputs, options = map(torch.from_numpy, self.inputs), {n: torch.from_numpy(x) for n, x in self.options.items()}
+        inputs = list(inputs)
+        self.assertLess(max(delta.check(*inputs, **options).values()), F32)
+        delta.explain(*inputs, **options)
+        np.testing.assert_array_equal(self.pool, self.before)
+
 
 class Names(unittest.TestCase):
     """A step's parameters have any name: none is one that the program's text has for itself."""

@@ -207,6 +207,22 @@ class Constants(unittest.TestCase):
                     self.assertEqual(set(np.asarray(o).ravel().tolist()), {code}, repr(kind))
 
 
+class Infinities(unittest.TestCase):
+    def test_constants(self):
+        q, k, v, _ = rows()
+
+        @ejk.recurrence
+        def bounds(S, q, k, v):
+            above, below = ejk.where(q > np.inf, 1.0, 0.0), ejk.where(q < -math.inf, 1.0, 0.0)
+            unknown = ejk.where(q < math.nan, 1.0, 0.0)
+            S = S.decay(-np.inf).add(k, v)
+            return S, S.read(q), above + below + unknown, ejk.where(q < 0, -math.inf, math.inf)
+        o, outside, signed, _ = bounds(q, k, v)
+        np.testing.assert_allclose(o, np.sum(q * k, -1, keepdims=True) * v, rtol=1e-5, atol=1e-6)
+        self.assertFalse(outside.any())
+        np.testing.assert_array_equal(signed, np.where(q < 0, -np.inf, np.inf))
+
+
 class Backwards:
     def __init__(self):
         self.run = ejk.recurrence(self.step, reverse=True, queries=("q",), f32_matmuls="bf16x3")
