@@ -4,6 +4,7 @@ Batch entries never meet, and heads meet only where they share a key, a value or
 each device computes its own, and a gradient of what several have read is summed over them."""
 
 import inspect
+import math
 
 import jax
 from jax.experimental.custom_partitioning import (ArrayMapping, CompoundFactor, SdyShardingRule,
@@ -16,15 +17,28 @@ from ._sharding import divides, head_symbols, is_by_entry, sizes_of
 _SAYS_REPLICATION = "need_replication_factors" in inspect.signature(SdyShardingRule).parameters
 
 
-def _rule(entry, shapes, result_shapes):
-    """Which dimensions of the arrays are divided alike."""
+def _splits(count, axes):
+    """Whether a part of a mesh's axis divides `count` heads, or what other axes leave of them, where the whole axis does
+    not. `axes` are sizes."""
+    products = {1}
+    for size in axes:
+        products |= {product * size for product in products}
+    left = [count // product for product in products if count % product == 0]
+    return any(n % size and math.gcd(n, size) > 1 for n in left for size in axes)
+
+
+def _rule(entry, shapes, result_shapes, axes):
+    """Which dimensions of the arrays are divided alike. `axes` are the sizes of the mesh's."""
     sizes, heads = sizes_of(entry, shapes), head_symbols(entry)
     by_batch, by_heads = divides(entry, shapes)
     # Heads that share keys are divided with them: H is (h, r) where the others have h.
     shared = {sizes[s] for s in heads} - {1, sizes.get("H")}
     by_heads = by_heads and "H" in sizes and len(shared) <= 1
     extra, fixed = {}, []  # `fixed` in the order of their first use
-    if by_heads and shared:
+    # JAX has no name for a part of an axis. Heads and those that they share are then divided as each of them
+    # is, and `_partition` makes them alike.
+    apart = bool(shared) and _splits(min(shared), axes)
+    if by_heads and shared and not apart:
         extra = {"r": sizes["H"] // min(shared)}
 
     def factor(e, size):
@@ -36,6 +50,8 @@ def _rule(entry, shapes, result_shapes):
                 fixed.append("s")
             return CompoundFactor("b", "s")
         if isinstance(e, str) and e in heads and by_heads and sizes[e] != 1:
+            if apart and sizes[e] == sizes["H"]:
+                return "q"
             if "r" not in extra or sizes[e] != sizes["H"]:
                 return "h"
             if "r" not in fixed:
@@ -109,7 +125,7 @@ def divided(find, run):
         return _partition(find(), run, mesh, arrays)[1]
 
     def rule(mesh, values, results):
-        return _rule(find(), [v.shape for v in values], [r.shape for r in results])
+        return _rule(find(), [v.shape for v in values], [r.shape for r in results], tuple(mesh.shape.values()))
 
     function.def_partition(partition=partition, infer_sharding_from_operands=infer,
                            sharding_rule=rule)

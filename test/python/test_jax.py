@@ -264,6 +264,20 @@ class Jax(unittest.TestCase):
             for a, b in zip(results, gated(*arguments)):
                 self.assertLess(error(a, b), 1e-6)
 
+    def test_more_devices_than_heads_that_are_shared(self):
+        a, P = arrays(B=4, H=4), jax.sharding.PartitionSpec
+        arguments = [a["q"], a["k"][:, :, :2], a["v"][:, :, :2]]
+
+        def loss(*a):
+            o, state = ejk.ops.linear_attn(*a)
+            return jnp.sum(o ** 2) + jnp.sum(state)
+        for shape, names, axes in ((4, ("heads",), "heads"), ((2, 2), ("a", "b"), ("b", "a"))):
+            mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(shape), names)
+            for function in (ejk.ops.linear_attn, jax.grad(loss, argnums=(0, 1, 2))):
+                found, _ = self.sharded(function, arguments, (P(None, None, axes), P(), P()), mesh)
+                for a, b in zip(found, function(*arguments)):
+                    self.assertLess(error(a, b), 1e-6)
+
     def test_heads_with_numbers_are_not_divided(self):
         mesh = jax.sharding.Mesh(np.array(jax.devices()), ("heads",))
         a = arrays(H=4)
