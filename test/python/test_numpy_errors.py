@@ -117,6 +117,13 @@ class Errors(unittest.TestCase):
             gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"],
                         initial_state=np.zeros((2, 2, 4, 3)))
 
+    def test_states_that_are_no_tuple_of_as_many(self):
+        a = arrays()
+        states = ejk.ops.mlstm(*(a[n] for n in ("q", "k", "v")), a["g"], a["g"])[1]
+        for wrong in (states[0], states[:2], (*states, states[2])):
+            with self.assertRaisesRegex(ejk.TensorError, "'initial_state' must be a tuple of 3 states"):
+                ejk.ops.mlstm(*(a[n] for n in ("q", "k", "v")), a["g"], a["g"], initial_state=wrong)
+
     def test_two_tensors_that_do_not_fit(self):
         a, state = arrays(), np.zeros((1, 2, 4, 3), "f4")
         for call in (ejk.ops.gla, ejk.recurrence(lambda S, q, k, v, g: ((S := S.decay(g).add(k, v)), S.read(q)))):

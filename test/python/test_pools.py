@@ -220,6 +220,16 @@ class Decode(unittest.TestCase):
         refused("is read-only", pool=frozen, read_slots=slots, write_slots=slots)
         refused("must be", pool=pool[:, :3].copy(), read_slots=slots, write_slots=slots)
 
+        @ejk.recurrence
+        def total(s, x):
+            s = s + x
+            return s, s
+        vectors = np.zeros((3, H, V), np.float32)
+        with self.assertRaisesRegex(ejk.TensorError, "'pool' must have matrices as slots where the state after each"):
+            total(inputs[0], pool=vectors, read_slots=slots, write_slots=slots[:, None])
+        with self.assertRaisesRegex(ejk.TensorError, "'pool' must have matrices as slots with 'value_major'"):
+            total(inputs[0], pool=vectors, read_slots=slots, write_slots=slots, value_major=True)
+
 
 class Drafts(unittest.TestCase):
     """Several tokens, with the state after each to a slot of its own."""

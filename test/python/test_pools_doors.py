@@ -50,6 +50,17 @@ class Torch(unittest.TestCase):
         self.expect(inputs, before, slots, pool, o)
         self.assertTrue(torch.equal(pool[1:4], before[1:4]))
 
+    def test_a_tangent_is_an_error(self):
+        """torch would drop it."""
+        inputs, pool, slots = self.case()
+        before = pool.clone()
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(inputs[0], torch.ones_like(inputs[0]))
+            for write in (slots, None):
+                with self.assertRaisesRegex(ejk.EjkError, "forward mode"):
+                    delta(dual, *inputs[1:], pool=pool, read_slots=slots, write_slots=write, value_major=True)
+        self.assertTrue(torch.equal(pool, before))
+
     def test_column_of_a_table(self):
         inputs, pool, slots = self.case()
         before = pool.clone()

@@ -247,6 +247,9 @@ class Trees(unittest.TestCase):
         refused("packed by 'cu_seqlens' they are not", cu_seqlens=np.array([0, 3]))
         refused("needs 'read_slots', 'write_slots' or both", read_slots=None, write_slots=None)
         refused("give one", ring=serving.Ring(3))
+        for depth in (0, -1):
+            with self.assertRaisesRegex(ejk.TensorError, f"'depth' must be at least 1, but is {depth}, for 'parents'"):
+                serving.Tree(parents, depth=depth)
         with self.assertRaisesRegex(ejk.TensorError, "'parents' needs a 'pool'"):
             ejk.ops.linear_attn(*(case.rows[0],) * 3, parents=parents)
 
