@@ -302,7 +302,13 @@ private:
   LogicalResult visitPartitions(WarpSpecializeOp op) {
     fence();
     barrier();
-    SmallVector<std::pair<Operation *, RaceRegion>> others;
+    // Of tiles from before the partitions, all may read what none writes.
+    struct OfPartition {
+      Operation *op;
+      RaceRegion region;
+      bool writes;
+    };
+    SmallVector<OfPartition> others;
     for (auto partition : op.getBody().getOps<PartitionOp>()) {
       state = RaceState();
       if (failed(visitBlock(partition.getBody().front())))
@@ -320,14 +326,14 @@ private:
           for (const RaceRegion &region : regionsOf(each.tile)) {
             if (region.ring)
               continue;
-            for (auto &[otherOp, other] : ArrayRef(others).take_front(before))
-              if (other.overlaps(region))
-                return conflict(inner, {otherOp, other, true, Agent::threads},
+            for (const OfPartition &other : ArrayRef(others).take_front(before))
+              if (other.region.overlaps(region) && (other.writes || each.writes))
+                return conflict(inner, {other.op, other.region, other.writes, Agent::threads},
                                 "two partitions share memory; an order")
                                .failed()
                            ? WalkResult::interrupt()
                            : WalkResult::advance();
-            others.push_back({inner, region});
+            others.push_back({inner, region, each.writes});
           }
         return WalkResult::advance();
       });

@@ -328,3 +328,32 @@ func.func @between_threads(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
   }
   return %o : tensor<?x?x?x64xbf16>
 }
+
+// -----
+
+// Partitions may read what was stored before them. What one of them writes has no order to another's read.
+func.func @partitions(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xbf16>)
+      attributes {tile.shared_bytes = 18432 : i64, tile.warps = 4 : i64, tile.warpgroups} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xbf16>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %a = tile.triangle {tile.layouts = [#tile.layout<swizzled at 0>]} : vector<64x64xbf16>
+    tile.warp_specialize {
+      tile.partition "first" warps 4 {
+        %y = tile.convert %a to <fragments over 4 by 1> : vector<64x64xbf16>
+        tile.store %y, %or[%c0, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
+        // expected-note @below {{'tile.convert' writes there}}
+        %b = tile.convert %y to <shared at 9216> : vector<64x64xbf16>
+      }
+      tile.partition "second" warps 4 {
+        %y = tile.convert %a to <fragments over 4 by 1> : vector<64x64xbf16>
+        tile.store %y, %or[%c0, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
+        // expected-error @below {{races in shared memory: two partitions share memory; an order between 'tile.convert' and an earlier access, at bytes 9216 to 18432}}
+        %c = tile.convert %y to <shared at 9216> : vector<64x64xbf16>
+      }
+    }
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xbf16>
+}
