@@ -93,8 +93,9 @@ def Tile_AwaitTurnOp : Tile_TurnOp<"await_turn"> {
     group's first head waits for none. Then the rows of that turn may be stored: sums over a group have
     their terms in the order of its heads.
 
-    Blocks start in the order of their numbers, and a head's block comes after that of the head before. So
-    no block waits for one that waits for its place.
+    A head's block has a greater number than that of the head before, and GPUs start blocks in the order of
+    their numbers: CUDA does not promise that, but CUB's scans rely on it, too. So no block waits for one that
+    waits for its place.
 
     Example: `tile.await_turn %i`
 
