@@ -18,8 +18,8 @@ _SAYS_REPLICATION = "need_replication_factors" in inspect.signature(SdyShardingR
 
 
 def _splits(count, axes):
-    """Whether a part of a mesh's axis divides `count` heads, or what other axes leave of them, where the whole axis does
-    not. `axes` are sizes."""
+    """Whether a part of a mesh's axis divides `count` heads, or what other axes leave of them, where the whole axis
+    does not. `axes` are sizes."""
     products = {1}
     for size in axes:
         products |= {product * size for product in products}
