@@ -281,12 +281,6 @@ void TileEmitter::takeParameters(Value sequence) {
   }
 }
 
-/// The head to read in a tensor with `ownHeads` heads, which divide the query heads.
 Value TileEmitter::ownHead(Value ownHeads) {
-  if (ownHeads == heads)
-    return b.wide(head);
-  Value &shared = sharedHeads[ownHeads];
-  if (!shared)
-    shared = b.wide(b.div(head, b.div(b.narrow(heads), b.narrow(ownHeads))));
-  return shared;
+  return ejk::ownHead(b, head, heads, ownHeads, sharedHeads);
 }

@@ -27,6 +27,14 @@ SumHeadsOp ejk::sumOfOutput(tile::ProgramOp program, Value output) {
              : SumHeadsOp();
 }
 
+bool ejk::isSummed(tile::StoreOp store) {
+  auto program = store->getParentOfType<tile::ProgramOp>();
+  for (auto [output, rows] : llvm::zip(program.getOutputs(), program.getOutputArgs()))
+    if (rows == store.getRows())
+      return bool(sumOfOutput(program, output));
+  return false;
+}
+
 bool ejk::isSummedByProgram(SumHeadsOp sum) {
   auto program = sum.getTensor().getDefiningOp<tile::ProgramOp>();
   return program && sumOfOutput(program, sum.getTensor());

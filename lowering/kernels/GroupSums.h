@@ -21,6 +21,9 @@ bool canSumInTurn(SumHeadsOp sum);
 /// there is none.
 SumHeadsOp sumOfOutput(tile::ProgramOp program, mlir::Value output);
 
+/// Whether heads add up what `store`, of a program, stores.
+bool isSummed(tile::StoreOp store);
+
 /// Whether the kernel of a program does what `sum` does.
 bool isSummedByProgram(SumHeadsOp sum);
 } // namespace ejk

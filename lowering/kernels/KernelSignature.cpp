@@ -88,3 +88,13 @@ ScanSizes ScanSizes::add(KernelSignature &signature, ScanOp scan) {
       sizes.rowStrides.push_back(signature.addRowStride(loadedTensor(scan, v)));
   return sizes;
 }
+
+Value ejk::ownHead(KernelBuilder &b, Value head, Value heads, Value ownHeads,
+                   llvm::DenseMap<Value, Value> &known) {
+  if (ownHeads == heads)
+    return b.wide(head);
+  Value &own = known[ownHeads];
+  if (!own)
+    own = b.wide(b.div(head, b.div(b.narrow(heads), b.narrow(ownHeads))));
+  return own;
+}

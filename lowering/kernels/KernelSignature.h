@@ -45,6 +45,11 @@ private:
   unsigned numSizes = 0;
 };
 
+/// The head to read in a tensor with `ownHeads` heads, which divide the `heads` query heads, for
+/// query head `head`; i64. `known` has those that the kernel has computed, by the number of heads.
+mlir::Value ownHead(KernelBuilder &b, mlir::Value head, mlir::Value heads, mlir::Value ownHeads,
+                    llvm::DenseMap<mlir::Value, mlir::Value> &known);
+
 /// Where a scan's kernel finds its sizes, by their number among the sizes.
 struct ScanSizes {
   /// T, or the rows of all packed sequences; and the heads that states belong to.

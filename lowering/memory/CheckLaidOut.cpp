@@ -261,13 +261,7 @@ private:
     return success();
   }
 
-  /// Whether heads add up what `store` stores.
-  bool isSummed(StoreOp store) {
-    for (auto [output, rows] : llvm::zip(program.getOutputs(), program.getOutputArgs()))
-      if (rows == store.getRows())
-        return bool(sumOfOutput(program, output));
-    return false;
-  }
+  /// Whether `store` comes after a wait for its turn, and before the turn is passed on.
   bool awaitsTurn(StoreOp store) {
     for (Operation *op = store; op != program; op = op->getParentOp())
       for (Operation *before = op->getPrevNode(); before; before = before->getPrevNode())

@@ -23,11 +23,7 @@ using namespace ejk::tile;
 namespace {
 class Turns {
 public:
-  explicit Turns(ProgramOp program) : program(program), b(program.getContext()) {
-    for (auto [output, rows] : llvm::zip(program.getOutputs(), program.getOutputArgs()))
-      if (sumOfOutput(program, output))
-        summed.insert(rows);
-  }
+  explicit Turns(ProgramOp program) : program(program), b(program.getContext()) {}
 
   void run() {
     b.setInsertionPointToStart(&program.getBlock());
@@ -40,10 +36,10 @@ private:
     return arith::ConstantIndexOp::create(b, program.getLoc(), number);
   }
 
-  bool storesSummed(Operation *op) {
+  static bool storesSummed(Operation *op) {
     return op
-        ->walk([&](StoreOp store) {
-          return summed.contains(store.getRows()) ? WalkResult::interrupt() : WalkResult::advance();
+        ->walk([](StoreOp store) {
+          return isSummed(store) ? WalkResult::interrupt() : WalkResult::advance();
         })
         .wasInterrupted();
   }
@@ -122,7 +118,6 @@ private:
 
   ProgramOp program;
   OpBuilder b;
-  llvm::DenseSet<Value> summed;
   Value taken; // turns before the current op
 };
 

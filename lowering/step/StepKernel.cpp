@@ -299,14 +299,8 @@ void StepEmitter::locate() {
   }
 }
 
-/// The head to read in a tensor with `ownHeads` heads, which divide the query heads.
 Value StepEmitter::ownHead(Value ownHeads) {
-  if (ownHeads == heads)
-    return b.wide(head);
-  Value &shared = sharedHeads[ownHeads];
-  if (!shared)
-    shared = b.wide(b.div(head, b.div(b.narrow(heads), b.narrow(ownHeads))));
-  return shared;
+  return ejk::ownHead(b, head, heads, ownHeads, sharedHeads);
 }
 
 /// The position in the sequence of a row that is counted from the first one scanned here.

@@ -7,6 +7,9 @@
 // RUN: not ejk-opt %s --ejk-sum-in-turn --ejk-assign-tile-layouts --ejk-plan-memory --ejk-lower-to-gpu 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=EARLY
 // EARLY: error: {{.*}}a head awaits its turn before it adds to a sum
+// RUN: ejk-opt %s --ejk-sum-in-turn --ejk-assign-tile-layouts --ejk-plan-memory --ejk-take-turns \
+// RUN:   | grep -v tile.barrier | not ejk-opt --ejk-lower-to-gpu 2>&1 | FileCheck %s --check-prefix=UNORDERED
+// UNORDERED: error: {{.*}}a turn is passed on behind a barrier
 // The kernel that makes the terms of a sum over heads computes the sum, head after head.
 
 // An iteration is a turn, and what follows the loop is another. The sum of bf16 is rounded apart.

@@ -1,4 +1,4 @@
-"""Each elementwise node of an ONNX model beside ONNX's own evaluator, and what is made of its constants."""
+"""Each elementwise node of an ONNX model beside ONNX's own evaluator, and the types and numbers of its constants."""
 
 import unittest
 

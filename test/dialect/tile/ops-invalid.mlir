@@ -236,3 +236,21 @@ func.func @program_of_a_flat_state(%x: tensor<1x3x1x2xf32>) {
   }
   return
 }
+
+// -----
+
+// prefetch C1: not a matrix.
+func.func @prefetch(%x: !tile.rows<vector<64xf32>>, %i: index) {
+  // expected-error @+1 {{must be for a matrix (C1), but is for 'vector<64xf32>'}}
+  tile.prefetch %x[%i, %i] for vector<64xf32> : !tile.rows<vector<64xf32>>
+  return
+}
+
+// -----
+
+// prefetch C1: of another type than the rows.
+func.func @prefetch(%x: !tile.rows<vector<64xf32>>, %i: index) {
+  // expected-error @+1 {{the tile of rows of 'vector<64xf32>' must be of rank 2 with their element type (C1), but is 'vector<64x64xbf16>'}}
+  tile.prefetch %x[%i, %i] for vector<64x64xbf16> : !tile.rows<vector<64xf32>>
+  return
+}

@@ -101,3 +101,29 @@ func.func @many_slices(%q: tensor<?x?x?xf32>) {
   }
   return
 }
+
+// -----
+
+// await_turn C1: a program in which nobody takes turns.
+func.func @await_turn(%q: tensor<?x?x?x16xf32>) {
+  tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?x16xf32>) {
+  ^bb0(%qr: !tile.rows<vector<16xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+    // expected-error @+1 {{must stand in a program that has 'turns' (C1)}}
+    tile.await_turn %slice
+    tile.end
+  }
+  return
+}
+
+// -----
+
+// pass_turn C1: likewise.
+func.func @pass_turn(%q: tensor<?x?x?x16xf32>) {
+  tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?x16xf32>) {
+  ^bb0(%qr: !tile.rows<vector<16xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+    // expected-error @+1 {{must stand in a program that has 'turns' (C1)}}
+    tile.pass_turn %slice
+    tile.end
+  }
+  return
+}

@@ -198,7 +198,7 @@ private:
   SharedMemory shared;
   Mbarriers mbarriers;
   std::vector<Event> underWay;
-  bool hasPolled = false;     // in vain, at an mbarrier or in global memory, in this turn
+  bool hasPolled = false;     // without success, at an mbarrier or in global memory, in this turn
   unsigned vainTurns = 0;     // one after the other
   unsigned elected = 0;       // the lane of each warp
   unsigned freeRegisters = 0; // that setmaxnreg.dec has left, for each of 128 threads
