@@ -1,8 +1,8 @@
 //===- GroupSums.h - outputs that a program's kernel sums over groups -*- C++ -*-===//
 //
-// Heads of a group give something back to what they share: its gradient is the sum of theirs. Where
-// a program's heads store in turn (`tile.await_turn`), its kernel adds them up in the place of the
-// sum, so that no terms of each head pass through memory.
+// The gradient of a tensor that a group's heads share is the sum of a term from each head. Where a
+// program's heads store in turn (`tile.await_turn`), its kernel adds the terms up in the place of
+// the sum, so that no terms of each head pass through memory.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_KERNELS_GROUPSUMS_H

@@ -72,7 +72,7 @@ static bool isMaskedLater(Value value, MaskOp like) {
 }
 
 /// Replaces both exponentials by what follows from one, which stands where the first of them does.
-/// That one alone stays live: products with the others are made of its product. Gives it.
+/// That one alone stays live: products with the others follow from its product. Returns it.
 static math::Exp2Op share(Exponential first, Exponential second) {
   bool isFirstPlain = first.addend == 0;
   Exponential plain = isFirstPlain ? first : second;
