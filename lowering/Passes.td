@@ -253,6 +253,49 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
                     Statistic<"numDeclined", "declined", "scans left as they are">];
 }
 
+def CutFronts : Pass<"ejk-cut-fronts", "::mlir::func::FuncOp"> {
+  let summary = "compute once what the slices of a state have in common";
+  let description = [{
+    What: cuts a block program whose state is in slices into two. The first, its front, computes what a
+    chunk has of its rows alone: rows scaled by their gates, and scores. It stores them as rows, and a
+    chunk's vectors in a slot for each chunk. The second loads them, and has the state.
+
+    Why: each of eight slices of a 256×512 state loads the same queries, keys and gates, and computes the
+    same exponentials and products of them. Without, a chunk has shared memory for 64 rows, where it had it
+    for 32.
+
+    The front has a segment of each sequence for itself, so that all multiprocessors work on it. It does not know
+    whether a chunk's gates are in range when its rows are scaled, and scales them in any case. The second
+    program takes the exact path where they are not.
+
+    What the two hand over are tensors as large as the queries and keys.
+
+    Before:
+    ```mlir
+    %o = tile.program chunk 64 slices 8 sequences(%q, %k, %v, %g : …) outputs(tensor<?x?x?x512xbf16>) {
+      … %x = tile.cumsum %g from 32, %k1 = %k · exp(-%x), %q1 = %q · exp(%x), %p = tile.mask lower %q1 · %k1
+      … %y = %p · %v + %q1 · %S
+    }
+    ```
+    After:
+    ```mlir
+    %rows:3, %vectors:3 = tile.program chunk 64 save_every 64 segments <64 to 256, at_least 64> slices 1
+        sequences(%q, %k, %g : …) outputs(…) saves(tensor<?x?x256xf32>, …) { … %k1, %q1, %p … }
+    %o = tile.program chunk 64 save_every 64 slices 8
+        sequences(%q, %k, %v, %g, %rows#0, %rows#1, %rows#2 : …) saved(%vectors#0, … : …) { … %y … }
+    ```
+  }];
+  let options = [
+    Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture whose shared memory both must fit">,
+    Option<"roundExponentials", "round-exponentials", "bool", "true",
+           "keep exponentials that are live across a chunk's branch in bf16">,
+    Option<"twoTermStates", "two-term-states", "int64_t", "64",
+           "the most channels of a carried state that a gate's gradient reads in two terms">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::vector::VectorDialect", "::ejk::EjkDialect", "::ejk::tile::TileDialect"];
+  let statistics = [Statistic<"numFronts", "fronts", "programs whose slices have a kernel in common">];
+}
+
 def SumInTurn : Pass<"ejk-sum-in-turn", "::mlir::func::FuncOp"> {
   let summary = "let the blocks of a group's heads add up what they give back";
   let description = [{

@@ -198,11 +198,12 @@ static LogicalResult verifySlot(Operation *op, SlotsType slots, Type part, size_
 
 LogicalResult SlotRowsOp::verify() {
   auto slot = dyn_cast<VectorType>(getSlots().getType().getSlot());
-  auto row = dyn_cast<VectorType>(getRows().getType().getRow());
-  if (slot && slot.getRank() == 2 && row && row.getShape() == slot.getShape().drop_front() &&
-      row.getElementType() == slot.getElementType())
+  Type row = getRows().getType().getRow();
+  auto channels = dyn_cast<VectorType>(row);
+  if (slot && getElementTypeOrSelf(row) == slot.getElementType() &&
+      slot.getShape().drop_front() == (channels ? channels.getShape() : ArrayRef<int64_t>()))
     return success();
-  return emitOpError() << "the rows must be those of a matrix (C1), but are of "
+  return emitOpError() << "the rows must be those of a matrix or vector (C1), but are of "
                        << getRows().getType().getRow() << " and the slot is "
                        << getSlots().getType().getSlot();
 }

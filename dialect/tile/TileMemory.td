@@ -81,9 +81,9 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
 def Tile_SlotRowsOp : Tile_Op<"slot_rows", [Pure]> {
   let summary = "the rows of a state slot";
   let description = [{
-    Rows 0 to R-1 of slot `index`, an R×C matrix, as rows of C channels. `tile.load`,
-    `tile.store` and rings use them like rows of a sequence. A slot that does not exist
-    has no rows.
+    Rows 0 to R-1 of slot `index`, an R×C matrix, as rows of C channels, or the R elements of a
+    vector as rows that are numbers. `tile.load`, `tile.store` and rings use them like rows of a
+    sequence. A slot that does not exist has no rows.
 
     Example:
 
@@ -93,7 +93,7 @@ def Tile_SlotRowsOp : Tile_Op<"slot_rows", [Pure]> {
     ```
 
     Constraints:
-    - C1: a slot is a matrix, and the result has rows of its columns and element type.
+    - C1: a slot is a matrix or a vector, and the result has rows of its columns and element type.
   }];
   let arguments = (ins Tile_SlotsType:$slots, Index:$index);
   let results = (outs Tile_RowsType:$rows);

@@ -417,8 +417,8 @@ void TileEmitter::emitSlotRows(SlotRowsOp op) {
   place.pointer = from.pointer;
   place.base = slotBase(from, op.getIndex());
   place.element = from.element;
-  place.channels = from.shape[1];
-  place.stride = b.i64(from.shape[1]);
+  place.channels = from.shape.size() == 2 ? from.shape[1] : 1;
+  place.stride = b.i64(place.channels);
   place.length = b.make<arith::SelectOp>(exists, b.i64(from.shape[0]), b.i64(0));
   Value number = b.add(from.first, b.mul(wideIndex(op.getIndex()), heads));
   // TMA loads zeros outside of the tensor map.

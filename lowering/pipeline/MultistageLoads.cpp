@@ -338,6 +338,11 @@ static bool isWide(LoadOp load) {
   return type.getRank() == 2 && type.getElementType().isF32();
 }
 
+/// Saved states are larger than rows, and used later.
+static bool isOfSavedState(LoadOp load) {
+  return load.getRows().getDefiningOp<SlotRowsOp>() && !isVectorTile(load.getType());
+}
+
 /// Loads `load`'s tile once more on the exact path of each branch that uses it there. Its range of
 /// shared memory is then free on the fast path.
 static void reloadOnExactPaths(LoadOp load) {
@@ -390,7 +395,7 @@ StagedLoads ejk::multistageLoads(ProgramOp program, unsigned stages, bool apart,
         askAhead(load, loop);
         result.declined.push_back({load, "there is no room for a stage of it"});
       } else if (StringRef why = obstacle(load, loop); why.empty())
-        (load.getRows().getDefiningOp<SlotRowsOp>() ? late : early).push_back(load);
+        (isOfSavedState(load) ? late : early).push_back(load);
       else {
         if (isWide(load))
           askAhead(load, loop);

@@ -1,8 +1,9 @@
 //===- TmaTiles.cpp - which tiles of rings are TMA tiles ------------------===//
 #include "lowering/pipeline/TmaTiles.h"
+#include "dialect/tile/Branch.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/MultistageLoads.h"
-#include "dialect/tile/Branch.h"
+#include "lowering/target/CostModel.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -78,16 +79,19 @@ std::pair<int64_t, int64_t> ejk::tmaTileShape(Type tile) {
   return {type.getDimSize(0), type.getDimSize(1) / kSwizzledColumns};
 }
 
-/// Whether threads read at least a third of the copied tiles into registers, for example to scale
-/// them. They are then too busy to issue copies, which TMA takes from them. Where matmuls read
-/// almost all tiles from shared memory, threads have the time, and the one warp that issues TMA's
-/// copies arrives late at the barrier that the others wait at.
-static bool readsTiles(ArrayRef<MakeRingOp> rings) {
+/// Whether threads are too busy to issue copies, which TMA takes from them: they read at least a
+/// third of the copied tiles into registers, for example to scale them, or there is much to copy.
+/// Where matmuls read almost all tiles from shared memory, threads have the time, and the one warp
+/// that issues TMA's copies arrives late at the barrier that the others wait at.
+static bool areBusy(ArrayRef<MakeRingOp> rings) {
   unsigned all = 0, read = 0;
+  int64_t bits = 0;
   for (MakeRingOp ring : rings) {
     ArrayRef<Type> tiles = ring.getRing().getType().getTiles();
     for (unsigned i = 0; i < tiles.size(); ++i) {
-      if (isVectorTile(tiles[i]))
+      auto type = cast<VectorType>(tiles[i]);
+      bits += type.getNumElements() * type.getElementTypeBitWidth();
+      if (isVectorTile(type))
         continue;
       ++all;
       read += llvm::any_of(ring->getUsers(), [&](Operation *user) {
@@ -98,7 +102,7 @@ static bool readsTiles(ArrayRef<MakeRingOp> rings) {
       });
     }
   }
-  return 3 * read >= all;
+  return 3 * read >= all || bits / 8 > cost::kMostBytesCopiedByThreads;
 }
 
 SmallVector<FillOp> ejk::fillsOf(MakeRingOp ring) {
@@ -212,7 +216,7 @@ bool ejk::usesTmaLoads(ProgramOp program, bool forPartitions) {
     });
   });
   // A partition fills rings for the other one, too, whose threads do not wait for its copies.
-  bool isWorth = forPartitions || partitionsOf(program) || readsTiles(rings);
+  bool isWorth = forPartitions || partitionsOf(program) || areBusy(rings);
   if (!program->hasAttr(kWarpgroupsAttr) || rings.empty() || hasProducer || !isWorth)
     return false;
   auto isFilledByTma = [&](FillOp fill, TakeOp take) {

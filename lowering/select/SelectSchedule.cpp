@@ -1,17 +1,16 @@
 //===- SelectSchedule.cpp - block programs as large as a thread block holds ----===//
-#include "lowering/Passes.h"
 #include "dialect/ejk/Names.h"
+#include "lowering/Passes.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/select/Alternatives.h"
 #include "lowering/select/FallBacks.h"
 #include "lowering/select/GroupCopy.h"
-#include "lowering/select/KnownNeeds.h"
+#include "lowering/select/ProgramFit.h"
 #include "lowering/select/ProgramsOfCpu.h"
 #include "lowering/select/RangeGuards.h"
 #include "lowering/select/RoundOutputs.h"
 #include "lowering/select/RowBytes.h"
 #include "lowering/select/SaveStates.h"
-#include "lowering/select/TileLayoutPipeline.h"
 #include "lowering/target/CostModel.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -47,8 +46,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     target = findTarget(arch, getOperation().getLoc());
     if (!target)
       return signalPassFailure();
-    KnownNeeds known;
-    needs = &known;
+    ProgramFit asked(*target, roundExponentials, twoTermStates,
+                     [&](OpPassManager &pm, Operation *op) { return runPipeline(pm, op); });
+    fit = &asked;
     if (schedule == Schedule::step) {
       if (saveStates)
         emitRemark(getOperation().getLoc(), "no states are saved for derivatives: scans walk "
@@ -458,21 +458,21 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     return true;
   }
 
-  /// Whether `program` fits with so many stages of rows. With `mayLoadLate`, f32 matrices may have
-  /// no stage.
+  /// Whether `program`, or each kernel that it is cut into, fits with so many stages of rows. With
+  /// `mayLoadLate`, f32 matrices may have no stage.
   FailureOr<bool> fits(tile::ProgramOp program, unsigned stages = 1, bool mayLoadLate = false) {
     need = {};
     if (cpu)
       return runsOnCpu(program);
-    FailureOr<KnownNeeds::Need> found = needs->of(
-        {program, stages, mayLoadLate, isInTwoTerms(program)}, *target, [&](Operation *copy) {
-          OpPassManager layOut(tile::ProgramOp::getOperationName());
-          buildTileLayoutPipeline(layOut, arch, roundExponentials, twoTermStates);
-          return runPipeline(layOut, copy);
-        });
-    if (failed(found))
+    FailureOr<std::optional<KnownNeeds::Need>> cut = fit->needOfCut(program, stages, mayLoadLate);
+    if (succeeded(cut) && *cut) {
+      need = **cut;
+      return true;
+    }
+    FailureOr<KnownNeeds::Need> whole = fit->needOf(program, stages, mayLoadLate);
+    if (failed(cut) || failed(whole))
       return failure();
-    need = *found;
+    need = *whole;
     return need.bytes <= target->sharedBytesPerBlock;
   }
 
@@ -490,7 +490,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   /// The user's function whose scans are being handled.
   StringRef handled;
   /// While the pass runs.
-  KnownNeeds *needs = nullptr;
+  ProgramFit *fit = nullptr;
   /// What the last program asked about needs.
   KnownNeeds::Need need;
   /// Whether programs of the group at hand fitted that lacked registers.

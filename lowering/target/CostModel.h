@@ -91,6 +91,21 @@ constexpr int64_t kFewestRowsToSplit = 1024;
 /// sequence has at least, and the rows of one. A warp has a segment of a head, and 16 of 256 rows for
 /// each of 64 heads are 8 warps a multiprocessor. Longer ones leave few sums of segments to add up.
 constexpr int64_t kRowSegments = 16, kMostRowsOfRowSegment = 256;
+/// The bytes of a chunk's rows up to which threads copy what matmuls alone read. H200, forward at
+/// 4,4096 with gk: 72 KiB a chunk, of 4 heads of 256×512 or 16 of 256×256, take 0.27 and 0.60 ms by
+/// threads and 0.25 and 0.56 by TMA.
+constexpr int64_t kMostBytesCopiedByThreads = 64 * 1024;
+
+/// The slices of a state from which on a kernel of its own scales the rows that they have in
+/// common, and the channels from which on it multiplies them: what each slice computes again costs
+/// more than what the kernel writes and all slices load. H200, forward at 4,4096 with gk: 4 heads
+/// of 256×512 in 8 slices take 0.54 ms -> 0.22, 16 heads of 256×256 in 4 slices 0.68 -> 0.47. With
+/// products of 256 channels apart these take 0.28 and 0.50.
+constexpr int64_t kFewestSlicesOfFront = 4, kFewestChannelsOfFrontProduct = 512;
+/// The registers that tiles may take beside a front: the state, and as many again in 16 bits, which
+/// are stored as they are rounded. H200, 4,4096, 4 heads of 512×512: 8 slices of 192 registers
+/// spill 56 bytes and take 0.56 ms, 16 take 1.1.
+constexpr int64_t kMostRegistersOfCut = 200;
 /// The segments of a sequence where a device takes all of them at once, at least; their rows at
 /// most, and those of a packed one. A segment costs the reading and writing of its state four
 /// times, as much as 256 rows of keys, values, queries and outputs, and one step of the scan that

@@ -190,7 +190,9 @@ struct DeferStateScalingPass : ejk::impl::DeferStateScalingBase<DeferStateScalin
         if (auto scan = saved.getDefiningOp<ScanOp>())
           return !scan.getOutputs().empty();
         auto maker = saved.getDefiningOp<ProgramOp>();
-        return maker && !maker.getOutputs().empty();
+        auto hasState = [](scf::ForOp chunks) { return !chunks.getInits().empty(); };
+        return maker && !maker.getOutputs().empty() &&
+               llvm::any_of(maker.getBlock().getOps<scf::ForOp>(), hasState);
       };
       bool isAlone =
           program.getSaves().empty() && llvm::none_of(program.getSavedStates(), hasReads);

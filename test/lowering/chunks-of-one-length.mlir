@@ -8,10 +8,10 @@
 // CHECK:         tile.program chunk 32
 // CHECK:         tile.program chunk 64
 // CHECK-NOT: tile.program
-func.func @wide(%q: tensor<1x?x8x256xbf16>, %k: tensor<1x?x8x256xbf16>, %v: tensor<1x?x8x256xbf16>,
+func.func @wide(%q: tensor<1x?x8x128xbf16>, %k: tensor<1x?x8x128xbf16>, %v: tensor<1x?x8x256xbf16>,
                 %gv: tensor<1x?x8x256xf32>) -> tensor<1x?x8x256xbf16> {
   %o, %ht = ejk.recurrent %q, %k, %v gv(%gv : tensor<1x?x8x256xf32>)
-      : tensor<1x?x8x256xbf16>, tensor<1x?x8x256xbf16>, tensor<1x?x8x256xbf16>
-      -> tensor<1x?x8x256xbf16>, tensor<1x8x256x256xf32>
+      : tensor<1x?x8x128xbf16>, tensor<1x?x8x128xbf16>, tensor<1x?x8x256xbf16>
+      -> tensor<1x?x8x256xbf16>, tensor<1x8x128x256xf32>
   return %o : tensor<1x?x8x256xbf16>
 }

@@ -56,7 +56,7 @@ func.func @saves(%q: tensor<?x?x?xf32>, %s: tensor<?x?x4x4xf32>) {
 func.func @cell_rows(%q: tensor<?x?x?xf32>, %s: tensor<?x?x4xf32>) {
   tile.program chunk 16 save_every 16 slices 1 sequences(%q : tensor<?x?x?xf32>) saved(%s : tensor<?x?x4xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %a: !tile.slots<vector<4xf32>>, %length: index, %slice: index, %head: index, %heads: index):
-    // expected-error @below {{the rows must be those of a matrix (C1), but are of 'vector<4xf32>' and the slot is 'vector<4xf32>'}}
+    // expected-error @below {{the rows must be those of a matrix or vector (C1), but are of 'vector<4xf32>' and the slot is 'vector<4xf32>'}}
     %rows = tile.slot_rows %a[%slice] : !tile.slots<vector<4xf32>> -> !tile.rows<vector<4xf32>>
     tile.end
   }
@@ -69,7 +69,7 @@ func.func @cell_rows(%q: tensor<?x?x?xf32>, %s: tensor<?x?x4xf32>) {
 func.func @cell_rows(%q: tensor<?x?x?xf32>, %s: tensor<?x?x4x2xf32>) {
   tile.program chunk 16 save_every 16 slices 1 sequences(%q : tensor<?x?x?xf32>) saved(%s : tensor<?x?x4x2xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %a: !tile.slots<vector<4x2xf32>>, %length: index, %slice: index, %head: index, %heads: index):
-    // expected-error @below {{must be those of a matrix (C1), but are of 'vector<4xf32>' and the slot is 'vector<4x2xf32>'}}
+    // expected-error @below {{must be those of a matrix or vector (C1), but are of 'vector<4xf32>' and the slot is 'vector<4x2xf32>'}}
     %rows = tile.slot_rows %a[%slice] : !tile.slots<vector<4x2xf32>> -> !tile.rows<vector<4xf32>>
     tile.end
   }

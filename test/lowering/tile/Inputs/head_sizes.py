@@ -25,14 +25,15 @@ SOURCE = """func.func @f(%q: tensor<?x?x?x{K}xbf16>, %k: tensor<?x?x?x{K}xbf16>,
 
 
 def describe(compiler, source, arch):
-    """The chunks and slices of the program, or why there is none."""
+    """The chunks and slices of the program that has the state, or why there is none."""
     done = subprocess.run([compiler, "-", "--schedule=chunk", f"--arch={arch}", "--emit=plan"], input=source,
                           capture_output=True, text=True)
     if done.returncode:
         return "error: " + done.stderr.strip().splitlines()[0]
-    found = re.search(r"tile\.program chunk (\d+) slices (\d+)", done.stdout)
+    found = re.findall(r"tile\.program chunk (\d+)[^(]* slices (\d+)", done.stdout)
     if found:
-        return f"chunks of {found[1]} rows, {found[2]} slice{'s' * (found[2] != '1')}"
+        rows, slices = found[-1]
+        return f"chunks of {rows} rows, {slices} slice{'s' * (slices != '1')}"
     why = re.search(r"not chunked: ([^\n]*)", done.stderr)
     return "step by step: " + (why[1] if why else "no remark says why")
 
