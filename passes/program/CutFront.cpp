@@ -90,6 +90,9 @@ private:
     return columns % kColumnsOfSlice ? 1 : std::max<int64_t>(columns / kColumnsOfSlice, 1);
   }
 
+  /// Vectors are used late, some of them after a branch, and are copied ahead as rows are.
+  bool takesEarly(Value value) override { return !isMatrix(value.getType()); }
+
   void cloneBody(IRMapping &map) override {
     cloneInOneOrder(b, loop, ops, first, program.getChunk(), map);
   }

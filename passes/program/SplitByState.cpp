@@ -72,6 +72,8 @@ private:
     return llvm::any_of(loop.getBody()->getOps<DotOp>(), [&](DotOp dot) { return isWorth(dot); });
   }
 
+  bool takesEarly(Value) override { return false; }
+
   /// The state's side waits for vectors first.
   void cloneBody(IRMapping &map) override {
     llvm::DenseSet<Operation *> early;

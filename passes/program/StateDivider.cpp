@@ -207,10 +207,14 @@ void StateDivider::makeState(ProgramsByState &result) {
     b.clone(op, map);
   auto takeInPlace = [&](Value value, llvm::function_ref<Value(Location, Value)> load) {
     Value made = map.lookup(value), start = map.lookup(first);
-    b.setInsertionPoint(made.getDefiningOp());
-    if (Operation *def = start.getDefiningOp(); def && def->getBlock() == b.getInsertionBlock() &&
-                                                !def->isBeforeInBlock(made.getDefiningOp()))
+    Operation *maker = made.getDefiningOp(), *def = start.getDefiningOp();
+    bool isInBody = def && def->getBlock() == maker->getBlock();
+    if (isInBody && (takesEarly(value) || maker->isBeforeInBlock(def)))
       b.setInsertionPointAfter(def);
+    else if (takesEarly(value))
+      b.setInsertionPointToStart(maker->getBlock());
+    else
+      b.setInsertionPoint(maker);
     made.replaceAllUsesWith(load(value.getLoc(), start));
   };
   auto index = [&](Location loc, int64_t number) -> Value {

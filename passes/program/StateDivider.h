@@ -42,6 +42,8 @@ protected:
   /// The segments of the front, and its slices.
   virtual SegmentsAttr segmentsOfFront() { return program.getSegmentsAttr(); }
   virtual int64_t slicesOfFront() { return 1; }
+  /// Whether the state's side takes `value` at the chunk's start, and not where it was made.
+  virtual bool takesEarly(mlir::Value value) = 0;
   /// Clones the front's ops of the loop's body.
   virtual void cloneBody(mlir::IRMapping &map) = 0;
   /// What is left to do with the two programs.
