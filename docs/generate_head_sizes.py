@@ -50,7 +50,8 @@ Each entry has the **bytes** over the least, then **slices × rows**, then **spi
 - **Bytes**: those that all kernels load and store, over those of inputs and outputs, at B={B}, T={T} and {H} heads. Rows that
   slices load again count each time, though L2 serves part of them. A derivative counts the saved states, written and read; its least
   has none. Bold: more than {JUMP} × those of the next smaller square size.
-- **Slices × rows**: the thread blocks that share a head, and the rows of a chunk. Fewer rows make more chunks, which follow one another. On
+- **Slices × rows**: the thread blocks that share a head, and the rows of a chunk. Fewer rows make more chunks, which follow one another. Where kernels differ, those of each in
+  their order, and among them those of kernels that compute for all slices what these have in common ([passes.md](passes.md#--ejk-cut-fronts)). On
   sm_80 a gate per channel leaves too little shared memory for 64 rows in one kernel for all gradients from 112×112 on, so two kernels load the rows.
 - **Spilled**: what `ptxas` stores and loads to spill registers, in the worst kernel.
 

@@ -1,5 +1,6 @@
 """Peers' kernels for the cases of the table 'models', each on its fastest path."""
 import functools
+import inspect
 from dataclasses import dataclass, field
 from typing import Callable
 
@@ -86,7 +87,7 @@ def flashinfer_calls(torch, case, tensors):
     B, T = tensors["q"].shape[:2]
     ends = tensors["cu_seqlens"] if package.packed else torch.arange(0, B * T + 1, T, device="cuda")
     keywords = {"g": rows("g").exp(), "beta": rows("beta"), "cu_seqlens": ends.long(), "output": torch.empty_like(rows("v"))}
-    if not package.packed:
+    if not package.packed and "max_seqlen" in inspect.signature(chunk_gated_delta_rule).parameters:  # of later versions
         keywords["max_seqlen"] = T
     q, k, v = map(rows, "qkv")
     return Peer(lambda: chunk_gated_delta_rule(q, k, v, **keywords).unflatten(0, (B, T)))
