@@ -21,7 +21,8 @@ static bool hasLongProducts(tile::ProgramOp front) {
 }
 
 SmallVector<tile::ProgramOp> ejk::cutFronts(tile::ProgramOp program) {
-  if (int64_t(program.getSlices()) < cost::kFewestSlicesOfFront)
+  bool isLaidOut = program->hasAttr(kWarpsAttr);
+  if (isLaidOut || int64_t(program.getSlices()) < cost::kFewestSlicesOfFront)
     return {};
   bool packed = bool(program.getCuSeqlens());
   constexpr int64_t most = cost::kMostRowsOfRowSegment;

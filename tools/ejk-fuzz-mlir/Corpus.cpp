@@ -66,6 +66,8 @@ static constexpr const char *kCommon[] = {
     "ejk-enlarge-step-tiles",
     "ejk-select-schedule",
     "ejk-select-schedule{schedule=chunk}",
+    "func.func(ejk-cut-fronts)",
+    "func.func(ejk-cut-fronts{arch=sm_90a})",
     "func.func(ejk-sum-in-turn)",
     "ejk-plan-memory",
     "ejk-plan-memory{arch=sm_90a}",
