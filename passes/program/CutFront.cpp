@@ -59,9 +59,16 @@ private:
   bool goesByRows(Value value) override { return isMatrix(value.getType()); }
   /// Rows in 16 bits take no more memory than what they are made of.
   bool suits() override {
-    return llvm::all_of(byRows, [](Value tile) {
-      return isZeroPastEnd(tile) && cast<VectorType>(tile.getType()).getElementTypeBitWidth() == 16;
-    });
+    auto elementsOf = [](Value value) {
+      return cast<VectorType>(value.getType()).getElementType();
+    };
+    auto mayBeInSlot = [&](Value value) {
+      return !isa<VectorType>(value.getType()) || isa<FloatType>(elementsOf(value));
+    };
+    return isWithoutPlaces(loop, ops) && llvm::all_of(bySlot, mayBeInSlot) &&
+           llvm::all_of(byRows, [&](Value tile) {
+             return isZeroPastEnd(tile) && elementsOf(tile).getIntOrFloatBitWidth() == 16;
+           });
   }
 
   VectorType typeOfPart(Value value) override {

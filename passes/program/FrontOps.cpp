@@ -106,6 +106,26 @@ bool ejk::isZeroPastEnd(Value tile) {
       .Default([&](Operation *) { return matchPattern(tile, m_AnyZeroFloat()); });
 }
 
+/// Whether `op` is a number of a guard's, which its uses alone read.
+static bool isForGuards(Operation *op) {
+  return llvm::all_of(op->getUsers(), [](Operation *user) {
+    return isa<RangeGuardOp>(user) || (isa<arith::SelectOp>(user) && isForGuards(user));
+  });
+}
+
+bool ejk::isWithoutPlaces(scf::ForOp loop, const llvm::DenseSet<Operation *> &ops) {
+  return llvm::all_of(*loop.getBody(), [&](Operation &op) {
+    if (!ops.contains(&op))
+      return true;
+    if (op.getNumRegions() != 0)
+      return false;
+    bool givesIndices = llvm::all_of(op.getResultTypes(), llvm::IsaPred<IndexType>);
+    bool takesIndices = llvm::any_of(op.getOperandTypes(), llvm::IsaPred<IndexType>);
+    return !takesIndices || givesIndices || isa<LoadOp>(op) ||
+           (isa<arith::CmpIOp>(op) && isForGuards(&op));
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // One order of ops
 //===----------------------------------------------------------------------===//

@@ -19,6 +19,10 @@ void hoistRowsAlone(mlir::scf::ForOp loop, const llvm::DenseSet<mlir::Operation 
 /// Whether rows of the matrix `tile` are known to be zero where a sequence has ended.
 bool isZeroPastEnd(mlir::Value tile);
 
+/// Whether those of `ops` that are in `loop` compute the same wherever a segment begins: an index
+/// says which rows are loaded, or decides whether a guard holds, and becomes no number.
+bool isWithoutPlaces(mlir::scf::ForOp loop, const llvm::DenseSet<mlir::Operation *> &ops);
+
 /// Has the exact paths of branches in `loop` load the rows that they use, where no other path has
 /// these, and within an exact path in any case: there memory is worth more than time.
 void loadOnExactPaths(mlir::scf::ForOp loop);

@@ -2,6 +2,7 @@
 #include "passes/program/SliceColumns.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -14,8 +15,12 @@ int64_t ejk::columnsTreatedAlike(scf::ForOp loop, const llvm::DenseSet<Operation
     if (!type)
       continue;
     bool isOfGuard = type.getRank() == 1 && isa<arith::SelectOp>(op); // by the number of rows
-    if (isOfGuard || op.hasTrait<OpTrait::ConstantLike>())
+    Attribute constant;
+    bool isConstant = matchPattern(op.getResult(0), m_Constant(&constant));
+    if (isOfGuard || (isConstant && isa<SplatElementsAttr>(constant)))
       continue;
+    if (auto load = dyn_cast<LoadOp>(op); load && getConstantIntValue(load.getChannel()) != 0)
+      return 0;
     bool isAlike =
         isa<LoadOp, CumsumOp, vector::ExtractOp>(op) || OpTrait::hasElementwiseMappableTraits(&op);
     if (!isAlike || (columns && columns != type.getShape().back()))

@@ -17,7 +17,7 @@ std::optional<ProgramsByState> StateDivider::run() {
   for (Value value : handedOver)
     (goesByRows(value) ? byRows : bySlot).push_back(value);
   bool areOfChunk = llvm::all_of(byRows, [&](Value tile) { return isOfChunk(tile); });
-  if (byRows.empty() || !areOfChunk || !suits() || !findOps())
+  if (byRows.empty() || !areOfChunk || !findOps() || !suits())
     return {};
   ProgramsByState result;
   makeFront(result);

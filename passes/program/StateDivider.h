@@ -32,7 +32,7 @@ protected:
   /// Whether `value` goes through rows, one for each row of the chunk, and not through a slot of
   /// the chunk's own.
   virtual bool goesByRows(mlir::Value value) = 0;
-  /// Whether all can be handed over that has to be.
+  /// Whether all can be handed over that has to be, of what `ops` compute.
   virtual bool suits() = 0;
   /// What goes through a slot for `value`: its type, the front's tile, and what the state's side
   /// makes of it.
