@@ -82,15 +82,16 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
   chunk.twoTermStates = options.twoTermStates;
   chunk.f32Matmuls = options.f32Matmuls;
   pm.addPass(createSelectSchedule(chunk));
-  if (!forCpu && !options.chunksOfCpu && options.schedule != Schedule::step) {
-    CutFrontsOptions fronts;
-    fronts.arch = options.arch;
-    fronts.roundExponentials = options.roundExponentials;
-    fronts.twoTermStates = options.twoTermStates;
-    pm.addNestedPass<func::FuncOp>(createCutFronts(fronts));
-  }
-  if (!forCpu && !options.chunksOfCpu)
+  if (!forCpu && !options.chunksOfCpu) {
+    if (options.schedule != Schedule::step) {
+      CutFrontsOptions fronts;
+      fronts.arch = options.arch;
+      fronts.roundExponentials = options.roundExponentials;
+      fronts.twoTermStates = options.twoTermStates;
+      pm.addNestedPass<func::FuncOp>(createCutFronts(fronts));
+    }
     pm.addNestedPass<func::FuncOp>(createSumInTurn());
+  }
   SplitReadsOptions reads;
   reads.keepUpTo = options.keepReadsUpTo;
   reads.turned = forCpu;

@@ -1,7 +1,6 @@
 //===- CutFronts.cpp - what slices of a state have in common, once ----------===//
 #include "lowering/Passes.h"
 #include "lowering/select/ProgramFit.h"
-#include "lowering/target/CostModel.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -106,7 +106,7 @@ private:
 
   void finish(ProgramsByState &parts) override {
     if (parts.front.getSlices() > 1)
-      sliceColumns(parts.front, kColumnsOfSlice);
+      sliceColumns(parts.front);
     simplifyProgram(parts.front);
     loadOnExactPaths(loopOverChunks(parts.state));
     simplifyProgram(parts.state);

@@ -9,7 +9,7 @@ namespace ejk {
 /// What a front computes.
 enum class Front {
   scaledRows, ///< rows times exponentials of sums of gates, and a chunk's sums of gates
-  products    ///< matmuls and products of rows, and what is made of them
+  products    ///< matmuls and sums of products of rows, and their results
 };
 
 /// Divides `program` into a front over `segments`, which computes once what each slice of a state

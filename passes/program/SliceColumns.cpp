@@ -30,14 +30,14 @@ int64_t ejk::columnsTreatedAlike(scf::ForOp loop, const llvm::DenseSet<Operation
   return columns;
 }
 
-void ejk::sliceColumns(ProgramOp program, int64_t width) {
-  int64_t columns = width * int64_t(program.getSlices());
+void ejk::sliceColumns(ProgramOp program) {
+  int64_t columns = kColumnsOfSlice * int64_t(program.getSlices());
   auto sliced = [&](Type type) -> Type {
     auto vector = dyn_cast<VectorType>(type);
     if (!vector || vector.getShape().back() != columns)
       return type;
     SmallVector<int64_t> shape(vector.getShape());
-    shape.back() = width;
+    shape.back() = kColumnsOfSlice;
     return VectorType::get(shape, vector.getElementType());
   };
   OpBuilder b = OpBuilder::atBlockBegin(&program.getBlock());
@@ -46,7 +46,7 @@ void ejk::sliceColumns(ProgramOp program, int64_t width) {
     return arith::MulIOp::create(b, loc, program.getSlice(),
                                  arith::ConstantIndexOp::create(b, loc, each));
   };
-  Value first = firstOf(width);
+  Value first = firstOf(kColumnsOfSlice);
   program.getBlock().walk([&](Operation *op) {
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
       if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue()))

@@ -17,8 +17,8 @@ constexpr int64_t kElementsOfGuard = 4;
 /// column to another; otherwise 0.
 int64_t columnsTreatedAlike(mlir::scf::ForOp loop, const llvm::DenseSet<mlir::Operation *> &ops);
 
-/// Has each slice of `program`, which treats its columns alike, compute `width` of them.
-void sliceColumns(tile::ProgramOp program, int64_t width);
+/// Has each slice of `program`, which treats its columns alike, compute `kColumnsOfSlice` of them.
+void sliceColumns(tile::ProgramOp program);
 
 } // namespace ejk
 

@@ -9,9 +9,10 @@
 namespace ejk {
 
 /// Divides a program with one loop over chunks into its front and what has the state. An op of the
-/// loop depends on the state if it uses a tile that the loop carries, or what depends on one. What
-/// is costly of the others, and all that is made of it, is the front's. The state's side takes what
-/// it uses of that through tensors; everything else that both sides need is computed in both.
+/// loop depends on the state if it uses a tile that the loop carries, or the result of an op that
+/// does. The costly ones of the others are the front's, and so are the ops that use their results.
+/// The state's side takes those results through tensors. Both sides compute the rest that they
+/// need.
 class StateDivider {
 public:
   virtual ~StateDivider() = default;
