@@ -5,6 +5,41 @@
 include "mlir/Pass/PassBase.td"
 include "lowering/MemoryPasses.td"
 
+def MultiplyInTf32 : Pass<"ejk-multiply-in-tf32"> {
+  let summary = "multiply operands of two bf16 terms by one matmul in tf32";
+  let description = [{
+    What: three matmuls of two operands in two 16-bit terms each become one of the f32 operands, rounded
+    to tf32. Why: a matmul in tf32 takes the time of two, and its operands the memory of both terms, but
+    none of the subtractions that split them. It has f32's exponents, so that no element is too small or
+    too large for it. Results change: an operand's error is 2^-12 of each element where it was 2^-17.
+
+    Requires: an architecture with `wgmma`, which takes operand A from registers and operand B from rows
+    that lie along the sum. Products of other operands stay as they are, and so do those of programs
+    that `ejk-split-operands` splits, whose few channels or heads need the smaller error, and of programs
+    whose largest tile has 64×64 elements or fewer. Types and shapes decide alone.
+
+    Before:
+    ```mlir
+    %x1 = arith.truncf %x : vector<64x64xf32> to vector<64x64xbf16>
+    %wx = arith.extf %x1 : vector<64x64xbf16> to vector<64x64xf32>
+    %rx = arith.subf %x, %wx : vector<64x64xf32>
+    %x2 = arith.truncf %rx : vector<64x64xf32> to vector<64x64xbf16>
+    …
+    %a = tile.dot %x1, %y1, %acc : vector<64x64xbf16>, vector<64x128xbf16>, vector<64x128xf32>
+    %b = tile.dot %x2, %y1, %a : vector<64x64xbf16>, vector<64x128xbf16>, vector<64x128xf32>
+    %c = tile.dot %x1, %y2, %b : vector<64x64xbf16>, vector<64x128xbf16>, vector<64x128xf32>
+    ```
+    After:
+    ```mlir
+    %xr = tile.round_to_tf32 %x : vector<64x64xf32>
+    %yr = tile.round_to_tf32 %y : vector<64x128xf32>
+    %c = tile.dot %xr, %yr, %acc in tf32 : vector<64x64xf32>, vector<64x128xf32>, vector<64x128xf32>
+    ```
+  }];
+  let dependentDialects = ["::ejk::tile::TileDialect"];
+  let statistics = [Statistic<"numProducts", "products", "matmuls in tf32, for three of terms">];
+}
+
 def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
   let summary = "choose how each tile is distributed over threads or shared memory";
   let description = [{

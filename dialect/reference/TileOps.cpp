@@ -240,7 +240,7 @@ LogicalResult TileCompiler::compileSplitDot(tile::DotOp op) {
 }
 
 LogicalResult TileCompiler::compileDot(tile::DotOp op) {
-  if (op.getAlgorithm() && precision == Precision::native)
+  if (op.getAlgorithm() && !op.isInTf32() && precision == Precision::native)
     return compileSplitDot(op);
   Slot lhs = slotOf(op.getLhs()), rhs = slotOf(op.getRhs()), acc = slotOf(op.getAcc());
   auto [lhsRows, lhsColumns] = tileShape(op.getLhs().getType());
@@ -419,6 +419,7 @@ LogicalResult TileCompiler::compileTileOp(Operation *op) {
       .Case([&](tile::PartialSumOp op) { return compileSum(op, op.getTile(), op.getDim()); })
       .Case([&](tile::AddPartsOp op) { return compileAddParts(op); })
       .Case([&](tile::SplitTermOp op) { return compileSplitTerm(op); })
+      .Case([&](tile::RoundToTf32Op op) { return compileRoundToTf32(op); })
       .Case([&](tile::TriangleOp op) { return compileTriangle(op); })
       .Case([&](tile::AddCumsumOp op) { return compileAddCumsum(op); })
       .Case([&](tile::RangeGuardOp op) { return compileRangeGuard(op); })

@@ -105,6 +105,7 @@ private:
   mlir::LogicalResult compileCumsum(tile::CumsumOp op);
   mlir::LogicalResult compileAddCumsum(tile::AddCumsumOp op);
   mlir::LogicalResult compileSplitTerm(tile::SplitTermOp op);
+  mlir::LogicalResult compileRoundToTf32(tile::RoundToTf32Op op);
   mlir::LogicalResult compileTriangle(tile::TriangleOp op);
   mlir::LogicalResult compileSum(mlir::Operation *op, mlir::Value of, uint64_t dim);
   mlir::LogicalResult compileAddParts(tile::AddPartsOp op);

@@ -76,6 +76,28 @@ LogicalResult TileCompiler::compileSplitTerm(tile::SplitTermOp op) {
   return success();
 }
 
+/// The nearest number with tf32's 11 bits, of two the even one.
+static double roundToTf32(double x) {
+  if (!std::isfinite(x))
+    return x;
+  constexpr uint32_t kDropped = (1u << 13) - 1;
+  auto bits = llvm::bit_cast<uint32_t>(float(x));
+  bits += kDropped / 2 + (bits >> 13 & 1);
+  return llvm::bit_cast<float>(bits & ~kDropped);
+}
+
+LogicalResult TileCompiler::compileRoundToTf32(tile::RoundToTf32Op op) {
+  Slot tile = slotOf(op.getTile()), result = resultSlot(op);
+  bool rounds = precision == Precision::native;
+  addSimple([=](TileFrame &frame) {
+    for (size_t i = 0; i < tile.size; ++i) {
+      double x = frame.at(tile)[i];
+      frame.at(result)[i] = rounds ? roundToTf32(x) : x;
+    }
+  });
+  return success();
+}
+
 LogicalResult TileCompiler::compileTriangle(tile::TriangleOp op) {
   Slot identity = allocate(op.getType()), result = resultSlot(op);
   size_t rows = tileShape(op.getType()).first;

@@ -243,6 +243,8 @@ LogicalResult DotOp::verify() {
   if (getAlgorithm() && !element.isF32())
     return emitOpError() << "multiplies f32 matrices in " << stringifyDotAlgorithm(*getAlgorithm())
                          << " (C3), but these are of " << element;
+  if (isInTf32() && (getLhsTransposed() || getRhsTransposed()))
+    return emitOpError("multiplies transposed operands in tf32 (C5)");
   auto verifyRange = [&, this](DenseI64ArrayAttr range, int64_t size, const char *name,
                                const char *constraint) -> LogicalResult {
     auto isStep = [](int64_t at) { return at % kStep == 0; };

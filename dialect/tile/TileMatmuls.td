@@ -8,7 +8,7 @@
 
 /// The names are StableHLO's, of its `dot_general` algorithms.
 def Tile_DotAlgorithm : I32EnumAttr<"DotAlgorithm", "how tensor cores multiply f32 matrices", [
-    I32EnumAttrCase<"bf16x3", 2>, I32EnumAttrCase<"bf16x6", 3>]> {
+    I32EnumAttrCase<"tf32", 1>, I32EnumAttrCase<"bf16x3", 2>, I32EnumAttrCase<"bf16x6", 3>]> {
   let cppNamespace = "::ejk::tile";
   let genSpecializedAttr = 0;
 }
@@ -39,6 +39,11 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
     Products of later terms and those of the first are summed apart, and the sum is added to `acc`
     in f32: tensor cores truncate what they accumulate, and every step of L would truncate `acc`.
 
+    In `tf32` there are no terms: tensor cores take f32 operands, of which `tile.round_to_tf32` has left
+    the 11 bits that they multiply. An operand's error is 2^-12 of each element, at any size that f32 has.
+    Such a matmul takes twice the time of one of 16-bit operands. Operand A comes from registers, and a row
+    of B lies along L.
+
     Example:
 
     ```mlir
@@ -57,6 +62,7 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
     - C2: `over` has two multiples of 16, with 0 ≤ from < to ≤ L.
     - C3: `in` is for f32 operands. Without it only the interpreter multiplies those.
     - C4: `rows` has two multiples of 16, with 0 ≤ from < to ≤ M.
+    - C5: operands that are multiplied in `tf32` are not transposed.
   }];
   let arguments = (ins Tile_Matrix:$lhs, Tile_Matrix:$rhs, Tile_MatrixF32:$acc,
                        UnitAttr:$lhs_transposed, UnitAttr:$rhs_transposed,
@@ -94,12 +100,33 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
         for (unsigned i = 0; i <= sum; ++i)
           visit(sum - i, i);
     }
-    /// How many matmuls of 16-bit operands the matmul takes.
+    /// Whether tensor cores take f32 operands as they are.
+    bool isInTf32() { return getAlgorithm() == DotAlgorithm::tf32; }
+    /// How many matmuls of 16-bit operands take as long.
     unsigned countProducts() {
       unsigned terms = getAlgorithm() ? termsOf(*getAlgorithm()) : 1;
-      return terms * (terms + 1) / 2;
+      return isInTf32() ? 2 : terms * (terms + 1) / 2;
     }
   }];
+}
+
+def Tile_RoundToTf32Op : Tile_Op<"round_to_tf32",
+    [Pure, SameOperandsAndResultType] # ElementwiseMappable.traits> {
+  let summary = "round f32 elements to the 11 bits of tf32";
+  let description = [{
+    Each element becomes the nearest number with 11 significant bits, the even one of two that are
+    as near; infinities and NaNs stay. tf32 has the exponents of f32, so that only elements above
+    its largest number become infinite. For `tile.dot` in `tf32`, which reads no more bits.
+
+    Example:
+
+    ```mlir
+    %r = tile.round_to_tf32 %x : vector<64x128xf32>
+    ```
+  }];
+  let arguments = (ins Tile_MatrixF32:$tile);
+  let results = (outs Tile_MatrixF32:$result);
+  let assemblyFormat = "$tile attr-dict `:` type($tile)";
 }
 
 def Tile_SolveOp : Tile_Op<"solve", [Pure, AllTypesMatch<["rhs", "result"]>]> {

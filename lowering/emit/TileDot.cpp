@@ -78,10 +78,17 @@ SmallVector<Value> TileEmitter::loadBlock(const LdmatrixOperand &operand, int64_
 }
 
 /// The four words of the 16×16 block of accumulators (m, 2·block) and (m, 2·block + 1) of a 16-bit
-/// tile. They are a block of operand A for `mma.sync`, and four matrices for `stmatrix`.
+/// tile, or of the 16×8 block (m, block) of an f32 tile. They are a block of operand A for a
+/// matmul, and four matrices for `stmatrix`.
 SmallVector<Value> TileEmitter::wordsOf(const Placed &tile, unsigned m, unsigned block) {
   Fragments f = Fragments::of(tile.type, tile.layout);
   SmallVector<Value> words;
+  if (tile.elements.front().getType().isF32()) {
+    for (unsigned slot : kSlotsInTf32)
+      words.push_back(
+          b.make<LLVM::BitcastOp>(b.getI32Type(), tile.elements[f.index(m, block, slot)]));
+    return words;
+  }
   for (unsigned n : {2 * block, 2 * block + 1})
     for (unsigned half : {0, 1}) {
       ValueRange pair = ValueRange(tile.elements).slice(f.index(m, n, 2 * half), 2);
@@ -153,7 +160,7 @@ void TileEmitter::emitDot(DotOp op) {
   result.layout = layoutOf(op.getResult());
   Fragments f = Fragments::of(result.type, result.layout);
   MatmulOperands operands = MatmulOperands::of(op);
-  if (op.getAlgorithm())
+  if (op.getAlgorithm() && !op.isInTf32())
     return emitSplitDot(op, operands);
   if (isByWarpgroups(op))
     return emitWarpgroupDot(op, operands);

@@ -165,6 +165,12 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
     return widenPairs(operands[0]);
   if (isa<math::ExpOp, math::Exp2Op>(op) && type.isF32())
     return exponentials(op, operands[0], count);
+  if (isa<RoundToTf32Op>(op))
+    return llvm::map_to_vector(operands[0], [&](Value element) -> Value {
+      Value bits =
+          b.make<NVVM::ConvertFloatToTF32Op>(b.getI32Type(), element, NVVM::FPRoundingMode::RN);
+      return b.make<arith::BitcastOp>(type, bits);
+    });
   SmallVector<Value> elements;
   std::optional<double> inverse = type.isF32() ? inverseOfDivisor(op) : std::nullopt;
   for (unsigned i = 0; i < count; ++i) {
@@ -266,12 +272,13 @@ void TileEmitter::emitElementwise(Operation *op) {
         b.make<arith::ConstantOp>(cast<TypedAttr>(constant.getSplatValue<Attribute>())));
   } else if (isa<arith::TruncFOp>(op) && operands[0].size() % 2 == 0 && operands[0].size() > 1) {
     elements = roundPairs(operands[0], type);
-    // Round here, before the next matmuls overwrite the accumulators of the previous iteration.
-    if (warpgroups && isTile(result) && isFragments(layout) && isa<scf::ForOp>(op->getParentOp()))
-      elements = materializeHere(elements);
   } else {
     elements = elementwise(op, operands, count);
   }
+  // Round here, before the next matmuls overwrite the accumulators of the previous iteration.
+  if (isa<arith::TruncFOp, RoundToTf32Op>(op) && operands[0].size() > 1 && warpgroups &&
+      isTile(result) && isFragments(layout) && isa<scf::ForOp>(op->getParentOp()))
+    elements = materializeHere(elements);
   if (!layout) {
     scalars.map(result, elements.front());
     return;

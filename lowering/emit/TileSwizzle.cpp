@@ -3,12 +3,14 @@
 // Loads and stores tiles in the layout `swizzled`: blocks of 64 columns of 16-bit elements,
 // one after another, each with rows of 128 bytes. In row r, the 16-byte segment of columns
 // 8p to 8p+7 is stored at position p xor (r mod 8). This is the 128-byte swizzle of TMA and
-// `wgmma`; it avoids bank conflicts.
+// `wgmma`; it avoids bank conflicts. A block of f32 elements has 32 columns, and segment 2p + h
+// those of 8p to 8p+7 that are h mod 2.
 //
 // `ldmatrix` and `stmatrix` move four 8×8 blocks at a time, whose rows are segments: lane l
 // passes the address of row l mod 8 of block l / 8. In a thread's fragments, blocks 0 and 1
 // lie one above the other, and blocks 2 and 3 to their right. If shared memory has the
-// transpose, blocks 0 and 1 lie side by side there, and `.trans` transposes each.
+// transpose, blocks 0 and 1 lie side by side there, and `.trans` transposes each. Of f32, a block
+// is 8×4, of which each lane has one element; it cannot be transposed.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
@@ -19,7 +21,7 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-static constexpr int64_t kSegmentColumns = 8;
+static constexpr int64_t kSegmentColumns = 8; // of 16 bits
 static constexpr int64_t kSegments = kSwizzledColumns / kSegmentColumns;
 
 Value SwizzledAddress::at(KernelBuilder &b, int64_t rows, int64_t segments) const {
@@ -66,37 +68,43 @@ Value TileEmitter::swizzledElement(const Placed &shared, Value row, Value column
   return b.at(segment, b.getI8Type(), b.mul(b.rem(column, kSegmentColumns), 2));
 }
 
-/// Calls `visit` for each 16×16 block of a thread's fragments, i.e. accumulators (m, 2·pair) and
-/// (m, 2·pair + 1), with the address that this lane passes.
+/// The columns of a segment.
+static int64_t segmentColumns(const Placed &shared) {
+  return kSegmentBytes / KernelBuilder::bytesOf(getElementTypeOrSelf(shared.type));
+}
+
+/// Calls `visit` for each four blocks of a thread's fragments, with the address that this lane
+/// passes: accumulators (m, 2·number) and (m, 2·number + 1) of 16 bits, or (m, number) of f32.
 void TileEmitter::forEachSwizzledBlock(const Fragments &f, const Placed &shared,
                                        llvm::function_ref<void(unsigned, unsigned, Value)> visit) {
   bool transposes = f.transposed != isTransposed(shared.layout);
+  int64_t inOne = segmentColumns(shared);
+  assert(!transposes || inOne == kSegmentColumns);
   Value low = b.rem(b.div(lane, 8), 2), high = b.div(lane, 16);
   Value inRow = b.add(b.rem(lane, 8), b.mul(transposes ? high : low, 8));
   Value inSegment = transposes ? low : high;
   Value row = partRow(f), column = partColumn(f);
   if (transposes)
     std::swap(row, column);
-  Value firstRow = b.add(row, inRow),
-        firstSegment = b.add(b.div(column, kSegmentColumns), inSegment);
+  Value firstRow = b.add(row, inRow), firstSegment = b.add(b.div(column, inOne), inSegment);
   // A warp's columns may start or end inside a 64-column block. Then segments can carry.
   SwizzledAddress place = swizzledAddress(shared, firstRow, firstSegment,
                                           !transposes && !llvm::isPowerOf2_64(f.partColumns()));
   for (unsigned m = 0; m < f.rowTiles(); ++m)
-    for (unsigned pair = 0; pair < f.columnTiles() / 2; ++pair) {
-      int64_t rows = f.rowOffset(2 * m), columns = 16 * pair;
+    for (unsigned number = 0; number < f.partColumns() / (2 * inOne); ++number) {
+      int64_t rows = f.rowOffset(2 * m), columns = 2 * inOne * number;
       if (transposes)
         std::swap(rows, columns);
-      visit(m, pair, place.at(b, rows, columns / kSegmentColumns));
+      visit(m, number, place.at(b, rows, columns / inOne));
     }
 }
 
 void TileEmitter::writeSwizzled(const Placed &tile, const Placed &shared) {
   Fragments f = Fragments::of(tile.type, tile.layout);
   bool transposes = f.transposed != isTransposed(shared.layout);
-  forEachSwizzledBlock(f, shared, [&](unsigned m, unsigned pair, Value address) {
+  forEachSwizzledBlock(f, shared, [&](unsigned m, unsigned number, Value address) {
     b.make<NVVM::StMatrixOp>(
-        address, wordsOf(tile, m, pair), transposes ? NVVM::MMALayout::col : NVVM::MMALayout::row,
+        address, wordsOf(tile, m, number), transposes ? NVVM::MMALayout::col : NVVM::MMALayout::row,
         NVVM::LdStMatrixShapeAttr::get(b.getContext(), 8, 8), NVVM::LdStMatrixEltType::B16);
   });
 }
@@ -117,9 +125,17 @@ Placed TileEmitter::fragmentsFromSwizzled(const Placed &shared, LayoutAttr layou
   Fragments f = Fragments::of(shared.type, layout);
   tile.elements.resize(f.size());
   bool transposes = f.transposed != isTransposed(shared.layout);
-  forEachSwizzledBlock(f, shared, [&](unsigned m, unsigned pair, Value address) {
-    llvm::copy(blockFromSwizzled(getElementTypeOrSelf(shared.type), address, transposes),
-               tile.elements.begin() + f.index(m, 2 * pair, 0));
+  Type element = getElementTypeOrSelf(shared.type);
+  forEachSwizzledBlock(f, shared, [&](unsigned m, unsigned number, Value address) {
+    if (!element.isF32()) {
+      llvm::copy(blockFromSwizzled(element, address, transposes),
+                 tile.elements.begin() + f.index(m, 2 * number, 0));
+      return;
+    }
+    Value loaded = loadMatrices(address, /*transposes=*/false);
+    for (auto [i, slot] : llvm::enumerate(kSlotsInTf32))
+      tile.elements[f.index(m, number, slot)] =
+          b.make<arith::BitcastOp>(element, b.make<LLVM::ExtractValueOp>(loaded, int64_t(i)));
   });
   return tile;
 }

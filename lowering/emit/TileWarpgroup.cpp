@@ -11,8 +11,8 @@
 // instruction between them that writes a register which a running wgmma reads.
 //
 // A descriptor names an operand in shared memory: the address of its first 8 rows of 128
-// bytes, the distance to the next 8 rows, and the distance to the next 64-column block.
-// The next 16 elements along K, for the next wgmma, are
+// bytes, the distance to the next 8 rows, and the distance to the next 128-byte block.
+// The next elements along K, 16 of 16 bits or 8 of f32, for the next wgmma, are
 //
 //   16 rows further       if the operand's rows follow one another along K, and a row lies along M
 //                         (for A) or N (for B)
@@ -28,12 +28,18 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// K of one instruction.
-static constexpr int64_t kStep = 16;
+/// The bytes of an operand's rows along K that one instruction takes.
+static constexpr int64_t kStepBytes = 32;
 /// Addresses in descriptors count 16 bytes.
 static constexpr int64_t kUnit = 16;
 
-/// The bytes from one block of 64 columns to the next.
+static int64_t bytesOfElement(const Placed &tile) {
+  return KernelBuilder::bytesOf(getElementTypeOrSelf(tile.type));
+}
+/// K of one instruction.
+static int64_t stepOf(const Placed &operand) { return kStepBytes / bytesOfElement(operand); }
+
+/// The bytes from one block of columns to the next.
 static int64_t columnBlockBytesOf(const Placed &tile) {
   return cast<VectorType>(tile.type).getDimSize(isTransposed(tile.layout)) * kSwizzledPitch;
 }
@@ -60,10 +66,11 @@ Value TileEmitter::descriptorOf(const Placed &tile, bool rowsAcross, Value first
 
 /// The distance of the descriptor of K step `step` from that of the first.
 static int64_t descriptorOffset(const Placed &tile, bool rowsAcross, int64_t step) {
-  int64_t along = step * kStep;
-  int64_t bytes = along * kSwizzledPitch;
-  if (rowsAcross)
-    bytes = along / kSwizzledColumns * columnBlockBytesOf(tile) + along % kSwizzledColumns * 2;
+  int64_t bytes = step * stepOf(tile) * kSwizzledPitch;
+  if (rowsAcross) {
+    int64_t along = step * kStepBytes;
+    bytes = along / kSwizzledPitch * columnBlockBytesOf(tile) + along % kSwizzledPitch;
+  }
   return bytes / kUnit;
 }
 
@@ -184,11 +191,13 @@ TileEmitter::issueMatmul(Placed &result, bool fromZero, std::pair<int64_t, int64
   int64_t endColumn = columns.empty() ? f.partColumns() : columns.back();
   Value rightDescriptor = descriptorOf(right, rightAcross, b.add(partColumn(f), firstColumn));
   unsigned count = (endColumn - firstColumn) / 2;
-  unsigned first = range.first / kStep, last = range.second / kStep, steps = last - first;
-  std::string type = getElementTypeOrSelf(right.type).isBF16() ? "bf16" : "f16";
+  int64_t step = stepOf(right);
+  unsigned first = range.first / step, last = range.second / step, steps = last - first;
+  Type element = getElementTypeOrSelf(right.type);
+  std::string type = element.isF32() ? "tf32" : element.isBF16() ? "bf16" : "f16";
   std::string opcode = "wgmma.mma_async.sync.aligned.m64n" +
-                       std::to_string(endColumn - firstColumn) +
-                       "k16.f32." + type + "." + type + " ";
+                       std::to_string(endColumn - firstColumn) + "k" + std::to_string(step) +
+                       ".f32." + type + "." + type + " ";
 
   for (unsigned m = 0; m < f.rowTiles(); ++m) {
     auto sumsHere =
@@ -234,9 +243,12 @@ TileEmitter::issueMatmul(Placed &result, bool fromZero, std::pair<int64_t, int64
       text += left ? "left" : operandList(firstLeft + 4 * (step - first), 4);
       // Scales of A and B: 1.
       text += ", right, added, 1, 1";
+      // Transpositions, which numbers of 32 bits have not.
       if (left)
         text += leftAcross ? ", 0" : ", 1";
-      text += rightAcross ? ", 0;\n\t" : ", 1;\n\t";
+      if (!element.isF32())
+        text += rightAcross ? ", 0" : ", 1";
+      text += ";\n\t";
     }
     text += "}";
     Value sums = callAsm(text, constraints, operands, structOfF32(b, count));

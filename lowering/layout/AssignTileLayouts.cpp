@@ -260,8 +260,9 @@ private:
   LogicalResult visit(Operation *op) {
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
         .Case([&](LoadOp load) {
-          setLayouts(load, goesToRegisters(load) ? computed(load.getResult())
-                                                 : inShared(load, /*transposed=*/false));
+          setLayouts(load, isTf32Operand(load)     ? layout(LayoutKind::swizzled)
+                           : goesToRegisters(load) ? computed(load.getResult())
+                                                   : inShared(load, /*transposed=*/false));
           return success();
         })
         .Case<MakeRingOp, WarpSpecializeOp>([&](Operation *later) {
@@ -343,6 +344,13 @@ private:
       if (rowByRow.contains(value))
         need(*operand, inRegisters(value));
       LayoutAttr own = layoutOf(operand->get());
+      if (dot.isInTf32()) {
+        if (!isInShared(own) && !isRegisterOperand(*operand, own, result))
+          need(*operand,
+               layout(isTransposed(own) ? LayoutKind::transposed_swizzled : LayoutKind::swizzled),
+               /*uniformWillDo=*/false);
+        continue;
+      }
       if (dot.getAlgorithm()) { // warps split what they load
         need(*operand, layout(LayoutKind::shared), /*uniformWillDo=*/false);
         continue;
@@ -368,7 +376,7 @@ private:
   /// chunk begins.
   bool goesToRegisters(LoadOp load) {
     auto type = cast<VectorType>(load.getType());
-    if (!warpgroups || type.getRank() != 2 || !type.getElementType().isF32())
+    if (!warpgroups || type.getRank() != 2 || !type.getElementType().isF32() || isTf32Operand(load))
       return false;
     if (load->hasOneUse())
       return !isa<vector::ExtractOp>(*load->user_begin()) && !isOfGates(load);
@@ -446,8 +454,9 @@ private:
       setLayouts(op, layout(LayoutKind::uniform));
       return success();
     }
-    bool known = isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
-                 op->getNumRegions() == 0 && op->getNumResults() == 1;
+    bool known = isa<RoundToTf32Op>(op) ||
+                 (isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
+                  op->getNumRegions() == 0 && op->getNumResults() == 1);
     if (!known)
       return op->emitError() << "'" << op->getName() << "' cannot be lowered in a block program";
     if (llvm::all_of(op->getOperands(), [&](Value v) { return isUniform(v); })) {

@@ -8,6 +8,7 @@
 #include "lowering/layout/CheckLayouts.h"
 #include "dialect/tile/Branch.h"
 #include "lowering/layout/LayoutMisfit.h"
+#include "lowering/layout/MatmulOperands.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -262,6 +263,8 @@ private:
       return failure();
     for (OpOperand *operand : {&dot.getLhsMutable(), &dot.getRhsMutable()}) {
       LayoutAttr own = layoutOf(operand->get());
+      if (dot.isInTf32())
+        continue;
       if (dot.getAlgorithm()) {
         if (failed(need(dot, !warpgroups && is(operand->get(), LayoutKind::shared),
                         "an f32 operand lies in rows of shared memory, for single warps")))
@@ -273,7 +276,10 @@ private:
                       "result's rows")))
         return failure();
     }
-    return success();
+    return need(
+        dot, !dot.isInTf32() || isByWarpgroups(dot),
+        "warpgroups multiply in tf32, an operand A in fragments by a swizzled operand B whose "
+        "rows lie along the sum");
   }
 
   LogicalResult checkOp(CumsumOp sums) {
@@ -437,8 +443,9 @@ private:
 
   LogicalResult checkElementwise(Operation *op) {
     bool isConstant = op->hasTrait<OpTrait::ConstantLike>();
-    if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
-        op->getNumRegions() != 0 || op->getNumResults() != 1 ||
+    bool isKnown = isa<RoundToTf32Op>(op) ||
+                   isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect());
+    if (!isKnown || op->getNumRegions() != 0 || op->getNumResults() != 1 ||
         !(isConstant || OpTrait::hasElementwiseMappableTraits(op)))
       return op->emitError() << "'" << op->getName() << "' cannot be lowered in a block program";
     Value result = op->getResult(0);

@@ -43,9 +43,10 @@ std::string ejk::misfitOf(VectorType type, LayoutAttr layout, int64_t warps) {
     return isFloat ? "" : "shared memory holds f32, f16 or bf16";
   case LayoutKind::swizzled:
   case LayoutKind::transposed_swizzled:
-    return isFloat && fitsSwizzled(type, isTransposed(layout))
+    return isFloat && (fitsSwizzled(type, isTransposed(layout)) ||
+                       fitsSwizzledTf32(type, isTransposed(layout)))
                ? ""
-               : "a swizzled tile is a matrix of 16-bit floats in blocks of 64 columns";
+               : "a swizzled tile is a matrix of floats in blocks of 128 bytes";
   case LayoutKind::uniform:
     break;
   }

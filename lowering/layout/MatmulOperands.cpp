@@ -8,8 +8,8 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// K, and the most columns, of one `wgmma`.
-static constexpr int64_t kStep = 16, kMostColumns = 256;
+/// The most columns of one `wgmma`.
+static constexpr int64_t kMostColumns = 256;
 
 MatmulOperands MatmulOperands::of(DotOp op) {
   auto [first, last] = op.getRange();
@@ -24,7 +24,8 @@ MatmulOperands MatmulOperands::of(DotOp op) {
 bool ejk::isByWarpgroups(DotOp op) {
   MatmulOperands operands = MatmulOperands::of(op);
   LayoutAttr result = layoutOf(op.getResult()), left = layoutOf(operands.left);
-  if (op.getAlgorithm() || !op->getParentOfType<ProgramOp>()->hasAttr(kWarpgroupsAttr) ||
+  bool inTerms = op.getAlgorithm() && !op.isInTf32();
+  if (inTerms || !op->getParentOfType<ProgramOp>()->hasAttr(kWarpgroupsAttr) ||
       !isSwizzled(layoutOf(operands.right)))
     return false;
   // Whether a row of B in shared memory lies along N, and its rows follow one another along K.
@@ -42,9 +43,12 @@ bool ejk::isByWarpgroups(DotOp op) {
   // Rows that get no sum are those where operand A in registers is made zero.
   if (!operands.rows.empty() && isSwizzled(left))
     return false;
+  // Numbers of 32 bits are not transposed on the way.
+  if (op.isInTf32() && (rowsLieAlongN || isSwizzled(left)))
+    return false;
   return result.getRowParts() % kWarpgroup == 0 &&
          Fragments::of(op.getType(), result).partColumns() <= kMostColumns &&
-         operands.first % kStep == 0 && operands.last % kStep == 0 &&
+         operands.first % DotOp::kStep == 0 && operands.last % DotOp::kStep == 0 &&
          (isSwizzled(left) || isRegisterOperand(left, operands.leftTransposed, result));
 }
 

@@ -60,9 +60,17 @@ LogicalResult ejk::checkMatmulTypes(DotOp dot) {
 bool ejk::hasF32Matmuls(ProgramOp program) {
   return program
       .walk([](DotOp dot) {
-        return dot.getAlgorithm() ? WalkResult::interrupt() : WalkResult::advance();
+        bool inTerms = dot.getAlgorithm() && !dot.isInTf32();
+        return inTerms ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
+}
+
+bool ejk::isTf32Operand(Value value) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    auto dot = dyn_cast<DotOp>(user);
+    return dot && dot.isInTf32() && dot.getAcc() != value;
+  });
 }
 
 int64_t ejk::largestMatrix(ProgramOp program) {

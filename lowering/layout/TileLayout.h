@@ -22,8 +22,8 @@ constexpr int64_t kSwizzledColumns = 64, kSwizzledPitch = 128;
 /// Checks that tensor cores multiply what `dot` multiplies.
 llvm::LogicalResult checkMatmulTypes(tile::DotOp dot);
 
-/// Whether `program` has matmuls of f32 operands. Single warps compute them: each splits what it
-/// loads from shared memory into bf16 terms.
+/// Whether `program` has matmuls of f32 operands in bf16 terms. Single warps compute them: each
+/// splits what it loads from shared memory.
 bool hasF32Matmuls(tile::ProgramOp program);
 
 /// The elements of the largest tile of `program`.
@@ -118,6 +118,10 @@ struct Fragments {
   static int64_t columnOffset(unsigned number) { return 8 * (number / 2) + number % 2; }
 };
 
+/// A thread's elements of an accumulator in the order in which a matmul in tf32 takes them as
+/// operand A: the even columns as its columns 0 to 3, the odd ones as 4 to 7.
+constexpr unsigned kSlotsInTf32[] = {0, 2, 1, 3};
+
 /// The number of elements that a lane has of a vector in `lanes` layout.
 inline unsigned lanesSize(int64_t length) { return llvm::divideCeil(length, kWarpSize); }
 
@@ -142,7 +146,7 @@ inline unsigned sharedPitch(mlir::Type type) {
 inline unsigned sharedBytes(mlir::Type type, tile::LayoutAttr layout) {
   auto vector = mlir::cast<mlir::VectorType>(type);
   if (isSwizzled(layout))
-    return vector.getNumElements() * 2;
+    return vector.getNumElements() * KernelBuilder::bytesOf(vector.getElementType());
   return vector.getDimSize(0) * sharedPitch(type);
 }
 /// Alignment of a tile in shared memory. A swizzled tile must start where the pattern of 8 rows
@@ -155,6 +159,17 @@ inline unsigned sharedAlignment(tile::LayoutAttr layout) {
 inline bool endsSwizzled(int64_t columns) {
   return columns % kSwizzledColumns == 0 || kSwizzledColumns % columns == 0;
 }
+/// Whether a matrix of f32 can be 128-byte-swizzled, as operand B of a matmul in tf32. Of each 8
+/// columns, the even ones come first, then the odd ones: a thread's accumulators 2 t and 2 t + 1
+/// are then what operand A has of columns t and t + 4.
+inline bool fitsSwizzledTf32(mlir::Type type, bool transposed = false) {
+  auto vector = mlir::dyn_cast<mlir::VectorType>(type);
+  return vector && vector.getRank() == 2 && vector.getElementType().isF32() &&
+         vector.getDimSize(!transposed) % (kSwizzledPitch / 4) == 0 &&
+         vector.getDimSize(transposed) % 8 == 0;
+}
+/// Whether some matmul in tf32 takes `value`.
+bool isTf32Operand(mlir::Value value);
 /// Whether a matrix of `type`, or its transpose, can be 128-byte-swizzled.
 inline bool fitsSwizzled(mlir::Type type, bool transposed = false) {
   auto vector = mlir::dyn_cast<mlir::VectorType>(type);

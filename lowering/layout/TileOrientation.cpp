@@ -48,7 +48,7 @@ TileOrientation::TileOrientation(ProgramOp program, unsigned warps, bool warpgro
   program.walk([&](Operation *op) { collect(op); });
   choose();
   for (DotOp dot : dots)
-    costOf(dot, transposed, stored);
+    costOf(dot, dot.isInTf32(), transposed, stored);
 }
 
 void TileOrientation::join(Value a, Value b) {
@@ -130,7 +130,8 @@ static int64_t bytesOf(Value tile) {
 }
 
 /// The cost of a matmul. Adds the operands that must be stored to shared memory to `stored`.
-int64_t TileOrientation::costOf(DotOp dot, const Choice &choice, llvm::SetVector<Value> &stored) {
+int64_t TileOrientation::costOf(DotOp dot, bool inTf32, const Choice &choice,
+                                llvm::SetVector<Value> &stored) {
   bool isFlipped = isTransposed(dot.getResult(), choice);
   LayoutAttr layout = warpgroupLayout(dot.getType(), warps, isFlipped);
   Value left = dot.getLhs(), right = dot.getRhs();
@@ -151,10 +152,26 @@ int64_t TileOrientation::costOf(DotOp dot, const Choice &choice, llvm::SetVector
       continue; // straight from registers
     if (!isLoad)
       stored.insert(operand);
-    if (!fitsSwizzled(operand.getType(), isOperandFlipped))
+    // Numbers of 32 bits are not transposed on the way.
+    auto type = cast<VectorType>(operand.getType());
+    auto inF32 = VectorType::get(type.getShape(), Float32Type::get(type.getContext()));
+    if (inTf32 &&
+        (isLeft || isOperandFlipped == isFlipped || !fitsSwizzledTf32(inF32, isOperandFlipped)))
+      cost += kNever;
+    if (!inTf32 && !fitsSwizzled(type, isOperandFlipped))
       cost += kSlow;
   }
   return cost;
+}
+
+bool TileOrientation::fitsTf32(DotOp dot) {
+  llvm::SetVector<Value> ignored;
+  return costOf(dot, /*inTf32=*/true, transposed, ignored) < kNever;
+}
+
+bool TileOrientation::isPossible() {
+  return llvm::all_of(dots, [&](DotOp dot) { return !dot.isInTf32() || fitsTf32(dot); }) &&
+         llvm::all_of(sums, [&](CumsumOp sum) { return costOf(sum, transposed) < kNever; });
 }
 
 /// The cost of a cumsum. Of a transposed matrix it reads registers or shared memory as they are;
@@ -242,7 +259,9 @@ void TileOrientation::choose() {
   CostTable table(leaders.getArrayRef());
   for (DotOp dot : dots)
     table.add({classOf(dot.getResult()), classOf(dot.getLhs()), classOf(dot.getRhs())},
-              [&](const Choice &choice, auto &stored) { return costOf(dot, choice, stored); });
+              [&](const Choice &choice, auto &stored) {
+                return costOf(dot, dot.isInTf32(), choice, stored);
+              });
   for (Value tile : memoryTiles)
     table.add({classOf(tile)}, [&](const Choice &choice, auto &) {
       return isTransposed(tile, choice) ? bytesOf(tile) / 4 : 0;

@@ -33,6 +33,10 @@ public:
 
   /// The layout that `matrix` is computed in.
   tile::LayoutAttr layoutOf(mlir::Value matrix);
+  /// Whether tensor cores could multiply the operands of `dot` in tf32 as they are oriented.
+  bool fitsTf32(tile::DotOp dot);
+  /// Whether all matmuls and cumsums can be computed as they are oriented.
+  bool isPossible();
   /// Whether some matmul reads `value` from shared memory.
   bool isStored(mlir::Value value) const { return stored.contains(value); }
   /// Whether `value` is rematerialised for each layout in which it is used: rows loaded from shared
@@ -48,7 +52,8 @@ private:
   void collect(mlir::Operation *op);
   void *classOf(Value value);
   bool isTransposed(Value value, const Choice &choice);
-  int64_t costOf(tile::DotOp dot, const Choice &choice, llvm::SetVector<Value> &stored);
+  int64_t costOf(tile::DotOp dot, bool inTf32, const Choice &choice,
+                 llvm::SetVector<Value> &stored);
   int64_t costOf(tile::CumsumOp sums, const Choice &choice);
   void choose();
 

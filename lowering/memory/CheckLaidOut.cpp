@@ -84,6 +84,48 @@ static LogicalResult checkRowByRow(RowByRow matrix) {
   return success();
 }
 
+/// Whether `tile` is operand B of matmuls in tf32, whose columns are not in order.
+static bool isSwizzledF32(Value tile) {
+  return isa<VectorType>(tile.getType()) && getElementTypeOrSelf(tile).isF32() &&
+         isSwizzled(layoutOf(tile));
+}
+
+/// Checks that threads store such tiles, and that matmuls, or threads that store them so, read
+/// them.
+static LogicalResult checkSwizzledF32(Operation *op) {
+  auto isFragmentsOf = [](Value tile, LayoutAttr other) {
+    LayoutAttr own = layoutOf(tile);
+    return own.getKind() == LayoutKind::uniform ||
+           (isFragments(own) && isTransposed(own) == isTransposed(other));
+  };
+  auto convert = dyn_cast<ConvertOp>(op);
+  for (Value operand : op->getOperands()) {
+    if (!isSwizzledF32(operand) || isa<scf::ForOp, scf::YieldOp, tile::YieldOp>(op))
+      continue;
+    auto dot = dyn_cast<DotOp>(op);
+    if (!(dot && dot.isInTf32()) &&
+        !(convert && isFragmentsOf(convert.getResult(), layoutOf(operand))))
+      return op->emitError("reads a swizzled tile of f32, which only matmuls in tf32 do, and "
+                           "conversions to fragments of its orientation");
+  }
+  for (Value result : op->getResults()) {
+    if (!isSwizzledF32(result) || isa<scf::ForOp>(op) || Branch::is(op))
+      continue;
+    auto take = dyn_cast<TakeOp>(op);
+    bool isPut = take && llvm::none_of(take.getRing().getUsers(), llvm::IsaPred<FillOp>);
+    if (!isPut && !(convert && isFragmentsOf(convert.getTile(), layoutOf(result))))
+      return op->emitError("makes a swizzled tile of f32, which only conversions of fragments of "
+                           "its orientation do, and rings that they are put into");
+  }
+  auto put = dyn_cast<PutOp>(op);
+  TakeOp stored = put ? takeOf(put.getRing().getDefiningOp<MakeRingOp>()) : TakeOp();
+  if (stored)
+    for (auto [tile, as] : llvm::zip_equal(put.getTiles(), stored.getTiles()))
+      if (isSwizzledF32(as) && !isFragmentsOf(tile, layoutOf(as)))
+        return op->emitError("puts a tile of another orientation than the ring's");
+  return success();
+}
+
 LogicalResult ejk::checkLaidOut(ProgramOp program) {
   if (failed(checkLayouts(program)))
     return failure();
@@ -94,6 +136,8 @@ LogicalResult ejk::checkLaidOut(ProgramOp program) {
     inserts.insert(matrix.insert);
   }
   WalkResult walked = program.walk([&](Operation *op) -> WalkResult {
+    if (failed(checkSwizzledF32(op)))
+      return WalkResult::interrupt();
     if (isa<vector::InsertOp>(op) && isInShared(layoutOf(op->getResult(0))) &&
         !inserts.contains(op))
       return op->emitError("puts a row into a tile in shared memory that no loop makes row by row");

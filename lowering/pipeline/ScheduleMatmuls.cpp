@@ -73,7 +73,9 @@ static int64_t matmulTime(DotOp dot) {
 namespace {
 class BlockScheduler {
 public:
-  explicit BlockScheduler(Block &block) : block(block), most(mostRegisters(block)) {}
+  explicit BlockScheduler(Block &block)
+      : block(block), most(mostRegisters(block)),
+        hasTf32(llvm::any_of(block.getOps<DotOp>(), [](DotOp dot) { return dot.isInTf32(); })) {}
 
   unsigned run() {
     SmallVector<Operation *> order;
@@ -166,7 +168,8 @@ private:
   static int64_t mostRegisters(Block &block) {
     cost::BlockShape shape;
     shape.isBranch = Branch::is(block.getParentOp());
-    shape.matmuls = llvm::range_size(block.getOps<DotOp>());
+    for (DotOp dot : block.getOps<DotOp>())
+      shape.matmuls += dot.isInTf32() ? 3 : 1; // as many as it replaces
     shape.byWarps = shape.isBranch && usesWarpMatmuls(block);
     shape.hasManyMatmuls = hasManyMatmuls(block);
     return cost::fragmentRegisters(shape);
@@ -308,8 +311,13 @@ private:
 
   int64_t startOf(Operation *op) const {
     int64_t start = now + (needsBarrier(op) ? cost::kBarrierLatency : 0);
-    for (Operation *maker : needs.lookup(op))
-      start = std::max(start, ready.lookup(maker));
+    auto dot = dyn_cast<DotOp>(op);
+    for (Operation *maker : needs.lookup(op)) {
+      // Tensor cores add to accumulators in the order in which matmuls are issued.
+      bool isAddedTo = hasTf32 && dot && isa<DotOp>(maker) && dot.getAcc() == maker->getResult(0) &&
+                       dot.getLhs() != dot.getAcc() && dot.getRhs() != dot.getAcc();
+      start = std::max(start, isAddedTo ? now : ready.lookup(maker));
+    }
     return start;
   }
 
@@ -407,6 +415,8 @@ private:
 
   Block &block;
   int64_t most; // registers
+  /// Whether some matmuls are in tf32. The others' order was found with all in terms.
+  bool hasTf32;
   llvm::DenseMap<Operation *, SmallVector<Operation *>> needs;
   llvm::DenseMap<Operation *, SmallVector<Value>> usedBy;
   llvm::DenseMap<Value, unsigned> usesLeft;

@@ -32,6 +32,8 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch, bool roundE
   SplitOperandsOptions split;
   split.twoTermStates = twoTermStates;
   pm.addPass(createSplitOperands(split));
+  if (hasWgmma)
+    pm.addPass(createMultiplyInTf32());
   if (partitionWarps) {
     PartitionWarpsOptions partition;
     partition.arch = arch.str();

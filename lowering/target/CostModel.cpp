@@ -44,8 +44,8 @@ unsigned cost::warpsFor(int64_t elements, bool hasWgmma, bool isBusy) {
 
 std::optional<cost::PartitionRegisters> cost::partitionRegisters(int64_t ofFront, int64_t ofState) {
   // Beside tiles, for addresses and counters.
-  constexpr int64_t frontOthers = 24, stateOthers = 16;
-  constexpr PartitionRegisters choices[] = {{120, 192}, {152, 176}};
+  constexpr int64_t frontOthers = 24, stateOthers = 32;
+  constexpr PartitionRegisters choices[] = {{104, 200}, {120, 192}, {152, 176}};
   for (PartitionRegisters choice : choices)
     if (ofFront + frontOthers <= choice.front && ofState + stateOthers <= choice.state)
       return choice;
@@ -53,6 +53,8 @@ std::optional<cost::PartitionRegisters> cost::partitionRegisters(int64_t ofFront
 }
 
 bool cost::partitionsPay(int64_t elements) { return elements > kElementsOfFourWarps; }
+
+bool cost::tf32Pays(int64_t elements) { return elements > kElementsOfFourWarps; }
 
 bool cost::fitFewWarps(int64_t ofTiles, bool isWide, bool hasOthers) {
   constexpr int64_t mostBesideWide = 200;

@@ -245,6 +245,14 @@ constexpr int64_t kTileRegistersOfDerivative = 320;
 /// and spill none; of packed sequences they spill 36 to 48 bytes, and derivatives, with 168 to 250, 12 to 412.
 bool fitFewWarps(int64_t ofTiles, bool isWide, bool hasOthers);
 
+/// Whether a program whose largest matrix has so many elements is faster in tf32. H200, forward,
+/// ms: a delta rule with a gate per head, states of 128x128, 0.542 -> 0.522 at 4,4096,64 heads,
+/// where it saves states 0.764 -> 0.694; with a gate per key channel 1.005 -> 0.962 and 1.070
+/// -> 1.092. RWKV-7 of examples, states of 64x64, which spills 348 bytes and in tf32 780, 1.363
+/// -> 1.677. A decision by shapes alone: what is rounded must not depend on the registers that a
+/// program happens to have left.
+bool tf32Pays(int64_t elements);
+
 /// The warps that compute what does not depend on the state, where they are warps of their own.
 constexpr unsigned kFrontWarps = 4;
 /// The registers of a thread of each side.
@@ -253,12 +261,13 @@ struct PartitionRegisters {
 };
 /// The registers of both sides, if their tiles take so many of them at one time
 /// (registersOfLiveTiles); nothing if one would lack some. H200, a delta rule with a gate per head,
-/// B=4,T=4096,H=64, whose tiles take 90 and 176: 0.64, 0.61, 0.58 and 0.71 ms with 104, 112, 120
-/// and 128 for a thread of the front and the rest, 192 with 120, for one of the state's, which
-/// spills 12 bytes; 0.68 ms without such warps. The derivative's first pass, whose tiles take 106
-/// and 144, at 1,8192,16->32 heads: 114 us with 152 and 176, 131 without such warps. The forward
-/// that saves states has 94 and 208: with 120 and 192 it spills 504 bytes and takes 1.16 of the
-/// time.
+/// B=4,T=4096,H=64, whose tiles take 76 and 160: 0.526 ms with 120 and 192, of which it spills 48
+/// bytes, 0.518 with 104 and 200, of which it spills 4. With operands in bf16 terms, whose tiles
+/// took 90 and 176: 0.64, 0.61, 0.58 and 0.71 with 104, 112, 120 and 128 for a thread of the front
+/// and the rest for one of the state's; 0.68 without such warps. The derivative's first pass, whose
+/// tiles take 106 and 144, at 1,8192,16->32 heads: 114 us with 152 and 176, 131 without such warps.
+/// The forward that saves states has 74 and 176: with 120 and 192 it spills 148 bytes and takes
+/// 0.907 ms, 0.694 without such warps.
 std::optional<PartitionRegisters> partitionRegisters(int64_t ofFront, int64_t ofState);
 /// Whether they are faster than blocks of four warps, of which a multiprocessor runs two, for a program
 /// whose largest tile has so many elements. H200, a delta rule with states of 64x64, 4,4096,64: 0.582 ms,

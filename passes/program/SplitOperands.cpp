@@ -6,13 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialect/tile/Branch.h"
-#include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "passes/Rounding.h"
-#include "passes/chunk/Chunk.h"
+#include "passes/Passes.h"
+#include "passes/program/OperandTerms.h"
 #include "passes/scan/ScanProperties.h"
 #include "llvm/ADT/SetVector.h"
 #include <limits>
@@ -25,42 +24,6 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
-
-/// Which matmuls of a program take operands in two terms.
-enum class Matmuls { none, ofCarriedStates, ofSums, all };
-
-/// By the channels of rows, of which there are some, and of states in memory.
-static Matmuls matmulsToSplit(ProgramOp program, int64_t twoTermStates) {
-  int64_t narrower = std::numeric_limits<int64_t>::max(), wider = 0;
-  bool hasRows = false, hasGatesOfHeads = false, hasGatesOfChannels = false;
-  for (Type type : program.getBlock().getArgumentTypes()) {
-    auto rows = dyn_cast<RowsType>(type);
-    auto slots = dyn_cast<SlotsType>(type);
-    Type element = rows ? rows.getRow() : slots ? slots.getSlot() : type;
-    hasGatesOfHeads |= isa<FloatType>(element);
-    auto vector = dyn_cast<VectorType>(element);
-    if (!vector)
-      continue;
-    hasRows |= bool(rows);
-    for (int64_t size : vector.getShape()) {
-      narrower = std::min(narrower, size);
-      wider = std::max(wider, size);
-    }
-  }
-  // They alone have a range to guard.
-  program.walk([&](RangeGuardOp) { hasGatesOfChannels = true; });
-  if (hasRows && program.getCorrects() && (isInTwoTerms(program) || narrower <= kFewChannels))
-    return Matmuls::all;
-  if (hasRows && isInTwoTerms(program))
-    return wider <= kFewChannels ? Matmuls::all : Matmuls::ofSums;
-  if (hasRows && hasGatesOfHeads && !hasGatesOfChannels && narrower > kFewChannels &&
-      wider <= twoTermStates)
-    return Matmuls::ofCarriedStates;
-  if (!hasRows || narrower > kFewChannels ||
-      wider > mostBesideFew(hasGatesOfHeads, hasGatesOfChannels))
-    return Matmuls::none;
-  return wider <= kFewChannels ? Matmuls::all : Matmuls::ofSums;
-}
 
 /// Whether a state, or a sum over rows or channels, is made of what `dot` gives, and not only rows
 /// that are stored. With `mayBeElsewhere`, another program may make the sum of rows that are stored
@@ -154,34 +117,16 @@ private:
   llvm::DenseMap<Value, Value> rests;
 };
 
-/// Whether `op` computes the second term of x, what rounding dropped, to be rounded itself: x less
-/// the widened rounding of x. In other computations such a difference is an error that must cancel
-/// another one.
-static bool isRest(Operation *op, arith::ExtFOp wide, arith::TruncFOp round) {
-  auto rest = dyn_cast<arith::SubFOp>(op);
-  return rest && rest.getLhs() == round.getIn() && rest.getRhs() == wide &&
-         llvm::all_of(rest->getUsers(), llvm::IsaPred<arith::TruncFOp>);
-}
-
-/// The first of two terms of which `operand` is the second; null if it is none.
-static Value firstTerm(Value operand) {
-  auto second = operand.getDefiningOp<arith::TruncFOp>();
-  auto rest = second ? second.getIn().getDefiningOp<arith::SubFOp>() : arith::SubFOp();
-  auto wide = rest ? rest.getRhs().getDefiningOp<arith::ExtFOp>() : arith::ExtFOp();
-  auto round = wide ? wide.getIn().getDefiningOp<arith::TruncFOp>() : arith::TruncFOp();
-  return round && isRest(rest, wide, round) ? wide.getIn() : Value();
-}
-
 /// Which operands of `dot` may be split: those that are not split already, as a solve's are. A
 /// second term is not, nor what it is multiplied by. Nor is a first term whose second one a matmul
 /// takes that `dot` adds to, or that adds to it.
 static std::pair<bool, bool> unsplitOperands(DotOp dot) {
-  if (firstTerm(dot.getLhs()) || firstTerm(dot.getRhs()))
+  if (firstTermOf(dot.getLhs()) || firstTermOf(dot.getRhs()))
     return {false, false};
   bool left = true, right = true;
   auto visit = [&](DotOp other) {
-    left &= firstTerm(other.getLhs()) != dot.getLhs();
-    right &= firstTerm(other.getRhs()) != dot.getRhs();
+    left &= firstTermOf(other.getLhs()) != dot.getLhs();
+    right &= firstTermOf(other.getRhs()) != dot.getRhs();
   };
   for (auto other = dot.getAcc().getDefiningOp<DotOp>(); other;
        other = other.getAcc().getDefiningOp<DotOp>())

@@ -162,7 +162,7 @@ func.func @panels_of_f32(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32> {
   ^bb0(%qr: !tile.rows<vector<16xf32>>, %or: !tile.rows<vector<16xf32>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
-    // expected-error @+1 {{a swizzled tile is a matrix of 16-bit floats in blocks of 64 columns}}
+    // expected-error @+1 {{a swizzled tile is a matrix of floats in blocks of 128 bytes}}
     %t = tile.load %qr[%c0, %c0] {tile.layouts = [#tile.layout<swizzled>]} : !tile.rows<vector<16xf32>> -> vector<16x16xf32>
     %f = tile.convert %t to <fragments over 1 by 1> : vector<16x16xf32>
     tile.store %f, %or[%c0, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
@@ -429,4 +429,78 @@ func.func @branch_of_no_layout(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32>
     tile.end
   }
   return %o : tensor<?x?x?x16xf32>
+}
+
+// -----
+
+func.func @operand_a_in_tf32_from_shared(%q: tensor<?x?x?x64xf32>) -> tensor<?x?x?x64xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%q : tensor<?x?x?x64xf32>)
+      outputs(tensor<?x?x?x64xf32>) attributes {tile.warps = 4 : i64, tile.warpgroups} {
+  ^bb0(%qr: !tile.rows<vector<64xf32>>, %or: !tile.rows<vector<64xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<0.0> : vector<64x64xf32>
+    %t = tile.load %qr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xf32>> -> vector<64x64xf32>
+    %r = tile.round_to_tf32 %t {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xf32>
+    %b = tile.convert %r to <swizzled> : vector<64x64xf32>
+    // expected-error @+1 {{warpgroups multiply in tf32, an operand A in fragments by a swizzled operand B whose rows lie along the sum}}
+    %x = tile.dot %b, %b, %zero in tf32 {tile.layouts = [#tile.layout<transposed_fragments over 4 by 1>]} : vector<64x64xf32>, vector<64x64xf32>, vector<64x64xf32>
+    %f = tile.convert %x to <fragments over 4 by 1> : vector<64x64xf32>
+    tile.store %f, %or[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xf32>
+}
+
+// -----
+
+func.func @rows_of_f32_swizzled(%q: tensor<?x?x?x64xf32>) -> tensor<?x?x?x64xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%q : tensor<?x?x?x64xf32>)
+      outputs(tensor<?x?x?x64xf32>) attributes {tile.warps = 4 : i64, tile.warpgroups} {
+  ^bb0(%qr: !tile.rows<vector<64xf32>>, %or: !tile.rows<vector<64xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    // expected-error @+1 {{makes a swizzled tile of f32, which only conversions of fragments of its orientation do}}
+    %t = tile.load %qr[%c0, %c0] {tile.layouts = [#tile.layout<swizzled>]} : !tile.rows<vector<64xf32>> -> vector<64x64xf32>
+    %f = tile.convert %t to <fragments over 4 by 1> : vector<64x64xf32>
+    tile.store %f, %or[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xf32>
+}
+
+// -----
+
+func.func @f32_swizzled_from_others(%q: tensor<?x?x?x64xf32>) -> tensor<?x?x?x64xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%q : tensor<?x?x?x64xf32>)
+      outputs(tensor<?x?x?x64xf32>) attributes {tile.warps = 4 : i64, tile.warpgroups} {
+  ^bb0(%qr: !tile.rows<vector<64xf32>>, %or: !tile.rows<vector<64xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %t = tile.load %qr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xf32>> -> vector<64x64xf32>
+    // expected-error @+1 {{makes a swizzled tile of f32, which only conversions of fragments of its orientation do}}
+    %s = tile.convert %t to <transposed_swizzled> : vector<64x64xf32>
+    %f = tile.convert %s to <fragments over 4 by 1> : vector<64x64xf32>
+    tile.store %f, %or[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xf32>
+}
+
+// -----
+
+func.func @f32_swizzled_to_others(%q: tensor<?x?x?x64xf32>) -> tensor<?x?x?x64xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%q : tensor<?x?x?x64xf32>)
+      outputs(tensor<?x?x?x64xf32>) attributes {tile.warps = 4 : i64, tile.warpgroups} {
+  ^bb0(%qr: !tile.rows<vector<64xf32>>, %or: !tile.rows<vector<64xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %t = tile.load %qr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xf32>> -> vector<64x64xf32>
+    %s = tile.convert %t to <swizzled> : vector<64x64xf32>
+    // expected-error @+1 {{reads a swizzled tile of f32, which only matmuls in tf32 do, and conversions to fragments of its orientation}}
+    %f = tile.convert %s to <transposed_fragments over 4 by 1> : vector<64x64xf32>
+    tile.store %f, %or[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xf32>
 }

@@ -126,6 +126,34 @@ func.func @dot_in(%q: tensor<?x?x?x32xbf16>) {
 
 // -----
 
+// dot C5: tensor cores transpose no numbers of 32 bits.
+func.func @dot_in_tf32(%q: tensor<?x?x?x32xf32>) {
+  tile.program chunk 32 slices 1 sequences(%q : tensor<?x?x?x32xf32>) {
+  ^bb0(%qr: !tile.rows<vector<32xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+    %a = tile.load %qr[%slice, %slice] : !tile.rows<vector<32xf32>> -> vector<32x32xf32>
+    // expected-error @below {{multiplies transposed operands in tf32 (C5)}}
+    %x = tile.dot %a, %a transposed, %a in tf32 : vector<32x32xf32>, vector<32x32xf32>, vector<32x32xf32>
+    tile.end
+  }
+  return
+}
+
+// -----
+
+// round_to_tf32: of f32 alone.
+func.func @round_to_tf32(%q: tensor<?x?x?x32xbf16>) {
+  tile.program chunk 32 slices 1 sequences(%q : tensor<?x?x?x32xbf16>) {
+  ^bb0(%qr: !tile.rows<vector<32xbf16>>, %length: index, %slice: index, %head: index, %heads: index):
+    %a = tile.load %qr[%slice, %slice] : !tile.rows<vector<32xbf16>> -> vector<32x32xbf16>
+    // expected-error @below {{operand #0 must be vector of 32-bit float values of ranks 2}}
+    %x = tile.round_to_tf32 %a : vector<32x32xbf16>
+    tile.end
+  }
+  return
+}
+
+// -----
+
 // dot C2: no whole K steps of an MMA.
 func.func @dot_over(%q: tensor<?x?x?x32xbf16>) {
   tile.program chunk 32 slices 1 sequences(%q : tensor<?x?x?x32xbf16>) {

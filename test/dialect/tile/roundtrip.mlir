@@ -68,11 +68,15 @@ func.func @f32_matmuls(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32> {
     // CHECK: tile.dot %{{.*}}, %{{.*}} transposed, %{{.*}} in bf16x6 : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
     // CHECK: tile.dot %{{.*}} transposed, %{{.*}}, %{{.*}} over [0, 16] in bf16x3 : vector<16x16xf32>
     // CHECK: tile.dot %{{.*}}, %{{.*}}, %{{.*}} : vector<16x16xf32>
+    // CHECK: %[[R:.*]] = tile.round_to_tf32 %{{.*}} : vector<16x16xf32>
+    // CHECK: tile.dot %[[R]], %[[R]], %{{.*}} in tf32 : vector<16x16xf32>
     // CHECK: tile.solve %{{.*}}, %{{.*}} in bf16x6 : vector<16x16xf32>
     %y = tile.dot %x, %x transposed, %x in bf16x6 : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
     %z = tile.dot %y transposed, %x, %y over [0, 16] in bf16x3 : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
     %w = tile.dot %z, %x, %y : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
-    %s = tile.solve %w, %z in bf16x6 : vector<16x16xf32>, vector<16x16xf32>
+    %r = tile.round_to_tf32 %w : vector<16x16xf32>
+    %p = tile.dot %r, %r, %w in tf32 : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
+    %s = tile.solve %p, %z in bf16x6 : vector<16x16xf32>, vector<16x16xf32>
     tile.store %s, %or[%slice, %slice] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
     tile.end
   }

@@ -231,6 +231,7 @@ static void addConversions(Table &table) {
   EJK_OP(uint16_t, "cvt.f32.bf16", fromBF16(a));
   EJK_OP(float, "cvt.rn.f16.f32", toHalf(a));
   EJK_OP(float, "cvt.rn.bf16.f32", toBF16(a));
+  EJK_OP(float, "cvt.rn.tf32.f32", toTF32(a));
   // The first operand becomes the upper half.
   EJK_OP(float, "cvt.rn.f16x2.f32", toHalf(a) << 16 | toHalf(b));
   EJK_OP(float, "cvt.rn.bf16x2.f32", toBF16(a) << 16 | toBF16(b));

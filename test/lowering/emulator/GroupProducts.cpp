@@ -127,10 +127,17 @@ static void forEachPiece(uint64_t descriptor, bool isKMajor, unsigned extent, Vi
 }
 
 static bool isAKMajor(const Product &product) {
-  return product.instruction->operands[6][0].number == 0;
+  return product.instruction->isTf32 || product.instruction->operands[6][0].number == 0;
 }
 static bool isBKMajor(const Product &product) {
-  return product.instruction->operands.back()[0].number == 0;
+  return product.instruction->isTf32 || product.instruction->operands.back()[0].number == 0;
+}
+
+/// The number in a word, of which a product of tf32 numbers reads no more bits.
+static float tf32Number(uint64_t word) {
+  if (word & 0x1fff)
+    throw Fault("an operand of a product of tf32 numbers has bits that tf32 lacks");
+  return take<float>(word);
 }
 
 void Block::startProduct(Warpgroup &group, const Instruction &instruction) {
@@ -152,8 +159,8 @@ void Block::startProduct(Warpgroup &group, const Instruction &instruction) {
   forEachPiece(product.b, isBKMajor(product), instruction.columns, startRead);
 }
 
-/// D = ±A · ±B + C with A 64×16, B 16×columns: warp w of the group has rows 16w to 16w+15,
-/// and there its lanes have what they have with `mma`.
+/// D = ±A · ±B + C with A 64×16, B 16×columns, or half as many of tf32: warp w of the group has
+/// rows 16w to 16w+15, and there its lanes have what they have with `mma`.
 void Block::finishProduct(const Warpgroup &group, const Product &product) {
   const Instruction &instruction = *product.instruction;
   const auto &operands = instruction.operands;
@@ -165,6 +172,13 @@ void Block::finishProduct(const Warpgroup &group, const Product &product) {
   auto load = [&](std::vector<float> &to, uint64_t descriptor, bool isKMajor, float sign) {
     forEachPiece(descriptor, isKMajor, unsigned(to.size() / 16),
                  [&](uint64_t address, unsigned outer, unsigned k) {
+                   if (instruction.isTf32) {
+                     uint32_t piece[4];
+                     shared.peek(address, piece, 16);
+                     for (unsigned i = 0; i < 4; ++i)
+                       to[outer * 16 + k / 2 + i] = sign * tf32Number(piece[i]);
+                     return;
+                   }
                    uint16_t piece[8];
                    shared.peek(address, piece, 16);
                    for (unsigned i = 0; i < 8; ++i)
@@ -178,7 +192,12 @@ void Block::finishProduct(const Warpgroup &group, const Product &product) {
   load(b, product.b, isBKMajor(product), signB);
   for (unsigned w = 0; w < Warpgroup::warps; ++w) {
     Warp &warp = warps[group.firstWarp() + w];
-    for (unsigned l = 0; product.hasAInRegisters() && l < lanes; ++l)
+    for (unsigned l = 0; instruction.isTf32 && product.hasAInRegisters() && l < lanes; ++l)
+      for (unsigned i = 0; i < 4; ++i) {
+        unsigned row = 16 * w + l / 4 + i % 2 * 8, k = l % 4 + i / 2 * 4;
+        a[row * 16 + k] = signA * tf32Number(get(warp, operands[1][i], l));
+      }
+    for (unsigned l = 0; !instruction.isTf32 && product.hasAInRegisters() && l < lanes; ++l)
       for (unsigned i = 0; i < 8; ++i) {
         unsigned row = 16 * w + l / 4 + i / 2 % 2 * 8, k = 2 * (l % 4) + i / 4 * 8 + i % 2;
         a[row * 16 + k] = signA * number(get(warp, operands[1][i / 2], l) >> i % 2 * 16);
@@ -187,7 +206,7 @@ void Block::finishProduct(const Warpgroup &group, const Product &product) {
       for (unsigned i = 0; i < operands[0].size(); ++i) {
         unsigned row = 16 * w + l / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + 2 * (l % 4) + i % 2;
         double sum = product.accumulates ? take<float>(get(warp, operands[0][i], l)) : 0;
-        for (unsigned k = 0; k < 16; ++k)
+        for (unsigned k = 0; k < (instruction.isTf32 ? 8 : 16); ++k)
           sum += double(a[row * 16 + k]) * b[column * 16 + k];
         set(warp, operands[0][i], l, give(float(sum)));
       }

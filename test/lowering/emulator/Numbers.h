@@ -47,6 +47,11 @@ inline uint64_t toBF16(float x) {
   uint64_t bits = give(x);
   return std::isnan(x) ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
+/// The same, in a word whose last 13 bits are zero.
+inline uint64_t toTF32(float x) {
+  uint64_t bits = give(x);
+  return std::isnan(x) ? 0x7fffe000 : (bits + 0xfff + (bits >> 13 & 1)) & ~uint64_t(0x1fff);
+}
 
 } // namespace emulator
 

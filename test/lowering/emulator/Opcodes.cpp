@@ -166,11 +166,12 @@ bool classifyCollective(Instruction &instruction, const Parts &parts) {
 }
 
 /// `wgmma.mma_async d, a, b, scale-d, scale-a, scale-b, trans-a, trans-b`, where A in
-/// registers has no trans-a.
+/// registers has no trans-a, and tf32 neither.
 void checkProduct(const Instruction &instruction) {
   const auto &operands = instruction.operands;
   bool fromRegisters = operands.size() > 1 && operands[1].size() == 4;
-  if (operands.size() != (fromRegisters ? 7 : 8) || (!fromRegisters && operands[1].size() != 1) ||
+  unsigned transpositions = instruction.isTf32 ? 0 : fromRegisters ? 1 : 2;
+  if (operands.size() != 6 + transpositions || (!fromRegisters && operands[1].size() != 1) ||
       operands[0].size() * 2 != instruction.columns)
     throw Fault("the operands of a wgmma are not as many as its shape says");
   for (unsigned i = 4; i < operands.size(); ++i) {
@@ -193,11 +194,13 @@ bool classifyGroup(Instruction &instruction, const Parts &parts) {
     instruction.action = Action::groupWait;
   } else if (startsWith(opcode, "wgmma.mma_async.sync.aligned.m64n") && parts.size() == 8 &&
              parts[5] == "f32" && parts[6] == parts[7] &&
-             (parts[6] == "bf16" || parts[6] == "f16")) {
+             (parts[6] == "bf16" || parts[6] == "f16" || parts[6] == "tf32")) {
     instruction.action = Action::groupMultiply;
     instruction.isHalf = parts[6] == "f16";
+    instruction.isTf32 = parts[6] == "tf32";
     instruction.columns = unsigned(std::stoul(parts[4].substr(4)));
-    if (parts[4] != "m64n" + std::to_string(instruction.columns) + "k16" ||
+    std::string depth = instruction.isTf32 ? "k8" : "k16";
+    if (parts[4] != "m64n" + std::to_string(instruction.columns) + depth ||
         instruction.columns % 8 || !instruction.columns || instruction.columns > 256)
       throw Fault("a wgmma has no shape " + parts[4]);
     checkProduct(instruction);

@@ -3,6 +3,7 @@ the images in shared memory of their operands."""
 import numpy as np
 
 K = 64
+STEPS = {"bf16": 16, "f16": 16, "tf32": 8}  # the numbers along K that one instruction takes, in 32 bytes
 SWIZZLES = {16: 0, 128: 1, 64: 2, 32: 3}  # bytes of a box's row: the descriptor's mode
 
 
@@ -30,7 +31,7 @@ class Operand:
         self.bytes = self.image.size * 2
 
     def descriptor(self, step):
-        """Without the start address, and what is to be added to that for one step of 16."""
+        """Without the start address, and what is to be added to that for one step."""
         lines, width = 8 * self.pitch, self.pitch // 16
         if self.is_k_major:
             leading, stride = self.box, lines
@@ -42,10 +43,11 @@ class Operand:
         return bits, self.start + offset
 
 
-def fragment(step):
+def fragment(kind, step):
     """Loads a lane's part of A, whose rows are in global memory, into %a0 to %a3."""
+    along = STEPS[kind]
     return "".join(f"""
-  ld.global.b32 %a{i}, [%arow+{(i % 2 * 8 * K + 16 * step + i // 2 * 8) * 2}];"""
+  ld.global.b32 %a{i}, [%arow+{(i % 2 * 8 * K + along * step + i // 2 * along // 2) * 32 // along}];"""
                    for i in range(4))
 
 
@@ -80,13 +82,14 @@ def product(kind, columns, a, b, step, signs):
     """One wgmma as LLVM prints it, in braces with a predicate of their own."""
     accumulators = ", ".join(f"%d{i}" for i in range(columns // 2))
     flags = ([] if a is None else [0 if a.is_k_major else 1]) + [0 if b.is_k_major else 1]
+    given = [*signs, *([] if kind == "tf32" else flags)]
     left = "{%a0, %a1, %a2, %a3}" if a is None else "%desca"
     return f"""
   // begin inline asm
   {{
 .reg .pred p;
 setp.ne.b32 p, {1 if step else 0}, 0;
-wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} {{{accumulators}}}, {left}, %descb, p, {signs[0]},  {signs[1]}, {",  ".join(map(str, flags))};
+wgmma.mma_async.sync.aligned.m64n{columns}k{STEPS[kind]}.f32.{kind}.{kind} {{{accumulators}}}, {left}, %descb, p, {",  ".join(map(str, given))};
 }}
 
   // end inline asm"""
@@ -107,7 +110,7 @@ def gemm(kind, columns, a, b, signs=(1, 1), mistake=None):
     def where(name, text):
         return text if mistake == name else ""
 
-    steps = K // 16
+    steps = K // STEPS[kind]
     fence = "\n  fence.proxy.async.shared::cta;"
     body = ("" if a is None else copy_in(0, a)) + copy_in(1, b)
     late = mistake == "fence.proxy.async after barrier"
@@ -117,7 +120,7 @@ def gemm(kind, columns, a, b, signs=(1, 1), mistake=None):
     for step in range(steps):
         body += where("one warp stays away", "\n  @%first bra $out;" if step == 1 else "")
         if a is None:
-            body += fragment(step)
+            body += fragment(kind, step)
         else:
             body += descriptor("desca", a, step)
         body += descriptor("descb", b, step)
@@ -170,7 +173,7 @@ def gemm(kind, columns, a, b, signs=(1, 1), mistake=None):
   ld.param.u64 %out, [gemm_param_2];
   mul.wide.u32 %at, %to, 4;
   add.s64 %out, %out, %at;
-  mad.lo.s32 %to, %row, {K // 2}, %pair;
+  mad.lo.s32 %to, %row, {K * 8 // STEPS[kind]}, %pair;
   ld.param.u64 %arow, [gemm_param_0];
   mul.wide.u32 %at, %to, 4;
   add.s64 %arow, %arow, %at;{body}

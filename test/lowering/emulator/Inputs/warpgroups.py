@@ -27,19 +27,24 @@ PRODUCTS = [
     *itertools.product(["bf16"], [16, 24, 256], ["K"], ["K"], [128], [(1, 1)]),
     ("f16", 128, "registers", "K", 128, (-1, 1)),
     ("bf16", 64, "K", "MN", 128, (1, -1)),
+    *itertools.product(["tf32"], [32, 64, 128], ["K", "registers"], ["K"], [128], [(1, 1)]),
+    ("tf32", 64, "K", "K", 64, (-1, 1)),
 ]
 
 
 def bits(matrix, kind):
+    """In words of 16 bits, of which a number of tf32 has two."""
     if kind == "f16":
         return matrix.astype(np.float16).view(np.uint16)
+    if kind == "tf32":
+        return matrix.astype(np.float32).view(np.uint16)
     return (matrix.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
-def prepare(kind, columns, left, right, pitch, signs, mistake=None):
-    """The kernel, its inputs, and what it gives."""
+def prepare(kind, columns, left, right, pitch, signs, mistake=None, off=0):
+    """The kernel, its inputs, A being `off` by so much, and what it gives."""
     random = np.random.default_rng(columns)
-    a = random.integers(-8, 9, (64, kernels.K))
+    a = random.integers(-8, 9, (64, kernels.K)) + off
     b = random.integers(-8, 9, (columns, kernels.K))
     a_bits = bits(a, kind)
     operand_a = None
@@ -78,7 +83,13 @@ def check_mistakes(driver):
         left = "registers" if mistake in of_registers else "K"
         ptx, inputs, expected = prepare("bf16", 32, left, "K", 128, (1, 1), mistake)
         run(driver, ptx, inputs, expected)
-    return cuda.count_mistakes([(m, lambda m=m: attempt(m)) for m in kernels.MISTAKES])
+
+    def multiply_f32(left):
+        ptx, inputs, expected = prepare("tf32", 32, left, "K", 128, (1, 1), off=2.0 ** -12)
+        run(driver, ptx, inputs, expected)
+    return cuda.count_mistakes([*((m, lambda m=m: attempt(m)) for m in kernels.MISTAKES),
+                                *((f"f32 from {left}", lambda left=left: multiply_f32(left))
+                                  for left in ("K", "registers"))])
 
 
 if __name__ == "__main__":
