@@ -4,7 +4,7 @@
 // CHECK: scf.for {{.*}} iter_args(%{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %[[QK:[a-z0-9]+]] = %{{[0-9]+}}, {{.*}}) ->
 // CHECK: %[[P:[0-9]+]] = arith.mulf %[[QK]],
 // CHECK: %[[S:[0-9]+]] = arith.mulf %[[P]],
-// CHECK: %[[P1:[0-9]+]] = arith.truncf %[[S]]
+// CHECK: %[[P1:[0-9]+]] = tile.round_to_tf32 %[[S]]
 // CHECK: tile.convert %[[P1]] to <swizzled at {{[0-9]+}}{{.*}}>
 // CHECK: tile.invert_diagonal
 // CHECK: tile.dot
@@ -15,8 +15,9 @@
 // VJP-LABEL: func.func @delta_fwd(
 // VJP: scf.for {{.*}} iter_args(%{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %[[QK:[a-z0-9]+]] = %{{[0-9]+}}, {{.*}}) ->
 // VJP: %[[P:[0-9]+]] = arith.mulf %[[QK]],
-// VJP: %[[S:[0-9]+]] = arith.mulf %[[P]],
-// VJP: %[[P1:[0-9]+]] = arith.truncf %[[S]]
+// VJP: %[[D:[0-9]+]] = arith.mulf %[[P]],
+// VJP: %[[S:[0-9]+]] = arith.mulf %[[D]],
+// VJP: %[[P1:[0-9]+]] = tile.round_to_tf32 %[[S]]
 // VJP: tile.convert %[[P1]] to <swizzled at {{[0-9]+}}{{.*}}>
 // VJP: tile.invert_diagonal
 // VJP: tile.dot

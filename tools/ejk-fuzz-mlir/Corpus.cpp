@@ -48,6 +48,7 @@ static constexpr const char *kCommon[] = {
     "ejk-reuse-scaled-rows",
     "ejk-truncate-live-exponentials",
     "ejk-split-operands",
+    "ejk-multiply-in-tf32",
     "ejk-assign-tile-layouts",
     "ejk-assign-tile-layouts{arch=sm_90a}",
     "ejk-select-warps{arch=sm_90a}",
