@@ -298,6 +298,23 @@ private:
     });
   }
 
+  /// Who fills a ring waits for the release of each partition that takes from it. A barrier of the
+  /// partition's own threads, which forgets what they have read, does not stand for one.
+  LogicalResult checkReleases(PartitionOp partition) {
+    llvm::DenseSet<Value> released;
+    partition.walk([&](ReleaseOp release) { released.insert(release.getRing()); });
+    WalkResult walked = partition.walk([&](TakeOp take) {
+      MakeRingOp ring = makerOf(take.getRing());
+      if (!ring.getMbarriers() || released.contains(take.getRing()))
+        return WalkResult::advance();
+      EarlierAccess read{take, regionOf(ring, take.getItem()), /*writes=*/false, Agent::threads};
+      return conflict(partition, read, "a release after it is missing").failed()
+                 ? WalkResult::interrupt()
+                 : WalkResult::advance();
+    });
+    return failure(walked.wasInterrupted());
+  }
+
   /// Each partition has threads and barriers of its own, so it may share only rings with others.
   LogicalResult visitPartitions(WarpSpecializeOp op) {
     fence();
@@ -311,7 +328,7 @@ private:
     SmallVector<OfPartition> others;
     for (auto partition : op.getBody().getOps<PartitionOp>()) {
       state = RaceState();
-      if (failed(visitBlock(partition.getBody().front())))
+      if (failed(visitBlock(partition.getBody().front())) || failed(checkReleases(partition)))
         return failure();
       for (const auto &[key, other] : state) {
         if (other.isOutstanding)
