@@ -121,9 +121,9 @@ static SmallVector<unsigned> warpsOf(ProgramOp program) {
 static SmallVector<unsigned> chooseProducts(ProgramOp program) {
   SmallVector<Product> products = productsOf(program);
   auto numbers = llvm::to_vector(llvm::seq<unsigned>(products.size()));
-  if (numbers.empty())
-    return numbers;
   for (unsigned warps : warpsOf(program)) {
+    if (numbers.empty())
+      return numbers;
     TileOrientation orientation(program, warps, /*warpgroups=*/true);
     llvm::erase_if(numbers, [&](unsigned number) {
       return !orientation.fitsTf32(products[number].ofFirstTerms);
