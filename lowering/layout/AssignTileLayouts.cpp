@@ -10,18 +10,16 @@
 //===----------------------------------------------------------------------===//
 #include "dialect/tile/Branch.h"
 #include "lowering/Passes.h"
-#include "lowering/layout/Alignment.h"
+#include "lowering/layout/RowPlacement.h"
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/TileOrientation.h"
 #include "lowering/layout/VectorLayouts.h"
 #include "lowering/target/CostModel.h"
 #include "lowering/target/Target.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/program/RegisterPressure.h"
-#include "passes/scan/ScanProperties.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -84,6 +82,7 @@ private:
       return layout(LayoutKind::shared);
     return layout(transposed ? LayoutKind::transposed_swizzled : LayoutKind::swizzled);
   }
+  bool loadsToRegisters(LoadOp load) { return warpgroups && ejk::loadsToRegisters(load); }
   bool isUniform(Value value) {
     return !isTile(value.getType()) || layoutOf(value).getKind() == LayoutKind::uniform;
   }
@@ -114,7 +113,7 @@ private:
     program.walk([&](Operation *op) {
       if (op->getNumResults() == 1 && TileOrientation::isRematerialised(op->getResult(0)) &&
           !isUniformTile(op->getResult(0)) &&
-          (!isa<LoadOp>(op) || goesToRegisters(cast<LoadOp>(op))))
+          (!isa<LoadOp>(op) || loadsToRegisters(cast<LoadOp>(op))))
         makers.push_back(op);
     });
     // Users first, because a maker's layout depends on its users' layouts.
@@ -260,9 +259,9 @@ private:
   LogicalResult visit(Operation *op) {
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
         .Case([&](LoadOp load) {
-          setLayouts(load, isTf32Operand(load)     ? layout(LayoutKind::swizzled)
-                           : goesToRegisters(load) ? computed(load.getResult())
-                                                   : inShared(load, /*transposed=*/false));
+          setLayouts(load, isTf32Operand(load)      ? layout(LayoutKind::swizzled)
+                           : loadsToRegisters(load) ? computed(load.getResult())
+                                                    : inShared(load, /*transposed=*/false));
           return success();
         })
         .Case<MakeRingOp, WarpSpecializeOp>([&](Operation *later) {
@@ -284,7 +283,7 @@ private:
         .Case([&](vector::ExtractOp extract) { return visitExtract(extract); })
         .Case([&](vector::InsertOp insert) { return visitInsert(insert); })
         .Case([&](StoreOp store) {
-          if (storesFromSwizzled(store))
+          if (warpgroups && storesFromSwizzled(store))
             need(store.getTileMutable(), layout(LayoutKind::swizzled), /*uniformWillDo=*/false);
           else
             needComputed(store.getTileMutable(), /*uniformWillDo=*/false);
@@ -370,30 +369,6 @@ private:
     return success();
   }
 
-  /// Whether f32 rows are loaded to registers. Rows with a single use, and what f_fwd gives, need
-  /// not pass through shared memory, which is scarce with `wgmma`. Four lanes read 32 adjacent
-  /// bytes. Branches take their rows from stages of shared memory, and so do gates, with which a
-  /// chunk begins.
-  bool goesToRegisters(LoadOp load) {
-    auto type = cast<VectorType>(load.getType());
-    if (!warpgroups || type.getRank() != 2 || !type.getElementType().isF32() || isTf32Operand(load))
-      return false;
-    if (load->hasOneUse())
-      return !isa<vector::ExtractOp>(*load->user_begin()) && !isOfGates(load);
-    size_t place = llvm::find(program.getSequenceArgs(), load.getRows()).getIndex();
-    return place < program.getSequences().size() && isSavedRead(program.getSequences()[place]) &&
-           llvm::all_of(load->getUsers(),
-                        [&](Operation *user) { return user->getBlock() == load->getBlock(); });
-  }
-
-  /// Whether 16-bit rows are stored through a swizzled tile, from which whole cache lines are
-  /// written.
-  bool storesFromSwizzled(StoreOp store) {
-    auto row = dyn_cast<VectorType>(store.getRows().getType().getRow());
-    return warpgroups && row && row.getDimSize(0) % 8 == 0 && isMultipleOf(store.getChannel(), 8) &&
-           fitsSwizzled(store.getTile().getType());
-  }
-
   LogicalResult visitBroadcast(vector::BroadcastOp broadcast) {
     auto from = dyn_cast<VectorType>(broadcast.getSource().getType());
     if (!from || isUniform(broadcast.getSource())) {
@@ -454,10 +429,7 @@ private:
       setLayouts(op, layout(LayoutKind::uniform));
       return success();
     }
-    bool known = isa<RoundToTf32Op>(op) ||
-                 (isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
-                  op->getNumRegions() == 0 && op->getNumResults() == 1);
-    if (!known)
+    if (!isTileArithmetic(op))
       return op->emitError() << "'" << op->getName() << "' cannot be lowered in a block program";
     if (llvm::all_of(op->getOperands(), [&](Value v) { return isUniform(v); })) {
       setLayouts(op, layout(LayoutKind::uniform));

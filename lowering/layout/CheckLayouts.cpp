@@ -443,10 +443,7 @@ private:
 
   LogicalResult checkElementwise(Operation *op) {
     bool isConstant = op->hasTrait<OpTrait::ConstantLike>();
-    bool isKnown = isa<RoundToTf32Op>(op) ||
-                   isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect());
-    if (!isKnown || op->getNumRegions() != 0 || op->getNumResults() != 1 ||
-        !(isConstant || OpTrait::hasElementwiseMappableTraits(op)))
+    if (!isTileArithmetic(op) || !(isConstant || OpTrait::hasElementwiseMappableTraits(op)))
       return op->emitError() << "'" << op->getName() << "' cannot be lowered in a block program";
     Value result = op->getResult(0);
     if (isTile(result) && isConstant) {

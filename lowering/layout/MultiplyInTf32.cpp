@@ -8,9 +8,9 @@
 #include "lowering/Passes.h"
 #include "lowering/layout/TileOrientation.h"
 #include "lowering/target/CostModel.h"
-#include "mlir/IR/Iterators.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/RegionUtils.h"
 #include "passes/program/OperandTerms.h"
 #include "passes/scan/ScanProperties.h"
 
@@ -85,10 +85,8 @@ void Product::multiplyInTf32(llvm::DenseMap<Value, Value> &rounded) {
 }
 
 static void eraseDead(ProgramOp program) {
-  program->walk<WalkOrder::PostOrder, mlir::ReverseIterator>([&](Operation *op) {
-    if (op != program && isOpTriviallyDead(op))
-      op->erase();
-  });
+  IRRewriter rewriter(program.getContext());
+  (void)runRegionDCE(rewriter, program->getRegions());
 }
 
 static SmallVector<Product> productsOf(ProgramOp program) {

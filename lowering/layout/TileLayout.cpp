@@ -1,5 +1,6 @@
 //===- TileLayout.cpp - the layouts that tiles are computed in -------------===//
 #include "lowering/layout/TileLayout.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -64,6 +65,12 @@ bool ejk::hasF32Matmuls(ProgramOp program) {
         return inTerms ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
+}
+
+bool ejk::isTileArithmetic(Operation *op) {
+  bool isKnown = isa<RoundToTf32Op>(op) ||
+                 isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect());
+  return isKnown && op->getNumRegions() == 0 && op->getNumResults() == 1;
 }
 
 bool ejk::isTf32Operand(Value value) {

@@ -168,6 +168,9 @@ inline bool fitsSwizzledTf32(mlir::Type type, bool transposed = false) {
          vector.getDimSize(!transposed) % (kSwizzledPitch / 4) == 0 &&
          vector.getDimSize(transposed) % 8 == 0;
 }
+/// Whether `op` is one of those of `arith` and `math`, or rounds, so that threads compute each
+/// element of its result by itself, or it is a constant.
+bool isTileArithmetic(mlir::Operation *op);
 /// Whether some matmul in tf32 takes `value`.
 bool isTf32Operand(mlir::Value value);
 /// Whether a matrix of `type`, or its transpose, can be 128-byte-swizzled.

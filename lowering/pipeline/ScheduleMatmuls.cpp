@@ -169,7 +169,7 @@ private:
     cost::BlockShape shape;
     shape.isBranch = Branch::is(block.getParentOp());
     for (DotOp dot : block.getOps<DotOp>())
-      shape.matmuls += dot.isInTf32() ? 3 : 1; // as many as it replaces
+      shape.matmuls += dot.isInTf32() ? cost::kMatmulsOfTf32 : 1;
     shape.byWarps = shape.isBranch && usesWarpMatmuls(block);
     shape.hasManyMatmuls = hasManyMatmuls(block);
     return cost::fragmentRegisters(shape);

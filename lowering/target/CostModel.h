@@ -326,6 +326,10 @@ struct BlockShape {
 /// branch has less, because values from before it are live. Found by what ptxas spills for the
 /// derivatives of docs/performance.md (docs/experiments.md).
 int64_t fragmentRegisters(const BlockShape &block);
+/// As how many matmuls of a block one in tf32 counts: those in terms that it replaces. Of a delta
+/// rule's forward, 128x128, a gate per head, ptxas then spills 4 bytes; where each counts as one it
+/// spills 92.
+constexpr unsigned kMatmulsOfTf32 = 3;
 /// The same where a matmul is the last use of an operand in as many registers as its result takes, and so
 /// needs both only while it runs. ptxas spills 24 bytes for the derivative with a gate per head at 192x192
 /// with 224 and none with 176; a delta rule's two reads of its state at 128x128 need 160.
