@@ -296,6 +296,52 @@ def CutFronts : Pass<"ejk-cut-fronts", "::mlir::func::FuncOp"> {
   let statistics = [Statistic<"numFronts", "fronts", "programs whose slices have a kernel in common">];
 }
 
+def JamHeads : Pass<"ejk-jam-heads", "::mlir::ModuleOp"> {
+  let summary = "compute heads that share rows in one thread block";
+  let description = [{
+    What: gives a function whose heads add up gradients of rows that they share an alternative, in which a
+    block program computes two adjacent heads (unroll and jam). What follows from shared rows alone
+    is computed once. A loop carries the states of both. What both add to a sum is added up
+    in the block, and two products with one matrix are the product of a sum.
+
+    Why: the second-level cache adds up each head's gradients, which takes it longer than all else that it does.
+    With two heads a block it adds half as many, and loads the shared rows half as often.
+
+    The alternative needs an even number of heads that share a row, and is taken where a launch has so many heads
+    that few multiprocessors idle. It is made for targets with `wgmma`, of programs without branches,
+    where one block's registers hold both states.
+
+    Results that are no sums have the same bits. Of the sums, products are rounded together.
+
+    Before:
+    ```mlir
+    func.func @f_vjp(…) {
+      %dv, %x = tile.program chunk 64 … sequences(%v, %q, %k, %g, %do : tensor<?x?x?x64xbf16>, …)
+        { … %p = %do · %vᵀ ∘ exp(%g), %dk = %pᵀ · %q … }
+      %dk = ejk.sum_heads %x along 2 like %k : tensor<?x?x?x128xf32>, …
+    ```
+    After:
+    ```mlir
+    func.func @f_vjp_jammed(…) attributes {ejk.alternative_of = "f_vjp", ejk.needs = …} {
+      %v2 = tensor.reshape %v … -> tensor<?x?x?x128xbf16>, %g2 = tensor.reshape %g … -> tensor<?x?x?x2xf32>, …
+      %dv2, %x = tile.program chunk 64 … sequences(%v2, %q, %k, %g2, %do2 : tensor<?x?x?x128xbf16>, …)
+        { … %p0 = …, %p1 = %do1 · %v1ᵀ ∘ exp(%g1), %dk = (%p0 + %p1)ᵀ · %q … }
+      %dv = tensor.reshape %dv2 … -> tensor<?x?x?x64xbf16>
+      %dk = ejk.sum_heads %x along 2 like %k : tensor<?x?x?x128xf32>, …
+    ```
+  }];
+  let options = [
+    Option<"arch", "arch", "std::string", "\"sm_90a\"", "the architecture whose blocks the programs must fit">,
+    Option<"roundExponentials", "round-exponentials", "bool", "true",
+           "keep exponentials that are live across a chunk's branch in bf16">,
+    Option<"twoTermStates", "two-term-states", "int64_t", "64",
+           "the most channels of a carried state that a gate's gradient reads in two terms">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::tensor::TensorDialect", "::mlir::vector::VectorDialect", "::ejk::EjkDialect",
+                           "::ejk::tile::TileDialect"];
+  let statistics = [Statistic<"numJammed", "jammed", "programs that compute several heads">];
+}
+
 def SumInTurn : Pass<"ejk-sum-in-turn", "::mlir::func::FuncOp"> {
   let summary = "let the blocks of a group's heads add up what they give back";
   let description = [{

@@ -27,6 +27,7 @@ private:
   LogicalResult empty(tensor::EmptyOp op, Operands operands, Results &results);
   LogicalResult dim(tensor::DimOp op, Operands operands, Results &results);
   LogicalResult castShape(tensor::CastOp op, Operands operands, Results &results);
+  LogicalResult fromElements(tensor::FromElementsOp op, Operands operands, Results &results);
   LogicalResult reshape(Operation *op, Operands operands, Results &results);
   LogicalResult extractSlice(tensor::ExtractSliceOp op, Operands operands, Results &results);
   LogicalResult call(func::CallOp op, Operands operands, Results &results);
@@ -128,7 +129,22 @@ LogicalResult FunctionInterpreter::castShape(tensor::CastOp op, Operands operand
   return checkType([&] { return op.emitError(); }, *operands[0], op.getType(), "the operand");
 }
 
-/// `tensor.collapse_shape` and `tensor.expand_shape`: the same elements in their order.
+LogicalResult FunctionInterpreter::fromElements(tensor::FromElementsOp op, Operands operands,
+                                                Results &results) {
+  if (failed(addResult(op, op.getType(), op.getType().getShape(), results)))
+    return failure();
+  Tensor &result = results.back();
+  for (auto [i, element] : llvm::enumerate(operands)) {
+    if (!element->ints.empty())
+      result.ints[i] = element->ints[0];
+    if (!element->floats.empty())
+      result.floats[i] = element->floats[0];
+  }
+  return success();
+}
+
+/// `tensor.collapse_shape`, `tensor.expand_shape` and `tensor.reshape`: the same elements in their
+/// order.
 LogicalResult FunctionInterpreter::reshape(Operation *op, Operands operands, Results &results) {
   const Tensor &source = *operands[0];
   SmallVector<int64_t> shape;
@@ -142,6 +158,8 @@ LogicalResult FunctionInterpreter::reshape(Operation *op, Operands operands, Res
         shape.back() *= source.shape[dim];
       }
     }
+  } else if (isa<tensor::ReshapeOp>(op)) {
+    llvm::append_range(shape, operands[1]->ints);
   } else {
     unsigned next = 1;
     for (int64_t size : cast<tensor::ExpandShapeOp>(op).getStaticOutputShape())
@@ -256,7 +274,8 @@ LogicalResult FunctionInterpreter::dispatch(Operation *op, Operands operands, Re
       .Case([&](tensor::EmptyOp op) { return empty(op, operands, results); })
       .Case([&](tensor::DimOp op) { return dim(op, operands, results); })
       .Case([&](tensor::CastOp op) { return castShape(op, operands, results); })
-      .Case<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(
+      .Case([&](tensor::FromElementsOp op) { return fromElements(op, operands, results); })
+      .Case<tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::ReshapeOp>(
           [&](Operation *op) { return reshape(op, operands, results); })
       .Case([&](tensor::ExtractSliceOp op) { return extractSlice(op, operands, results); })
       .Case([&](func::CallOp op) { return call(op, operands, results); })

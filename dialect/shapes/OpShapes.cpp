@@ -247,6 +247,12 @@ void ShapeAnalysis::constrainReshape(Operation *op) {
     }
     return;
   }
+  if (isa<tensor::ReshapeOp>(op)) {
+    if (auto shape = op->getOperand(1).getDefiningOp<tensor::FromElementsOp>())
+      for (auto [dim, size] : llvm::enumerate(shape.getElements().take_front(rankOf(to))))
+        unify(node(to, dim), node(size));
+    return;
+  }
   auto expand = cast<tensor::ExpandShapeOp>(op);
   SmallVector<OpFoldResult> sizes = expand.getMixedOutputShape();
   for (auto [dim, group] : llvm::enumerate(expand.getReassociationIndices()))
@@ -372,7 +378,7 @@ void ShapeAnalysis::constrain(Operation *op) {
         unify(node(empty, dim), node(empty.getDynamicSize(dim)));
     return;
   }
-  if (isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op))
+  if (isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::ReshapeOp>(op))
     return constrainReshape(op);
   if (OpTrait::hasElementwiseMappableTraits(op)) {
     Value first;

@@ -163,11 +163,12 @@ LogicalResult ProgramOp::verifyRegions() {
 
 LogicalResult tile::verifyRows(Operation *op, RowsType rows, Type tile, StringRef constraint) {
   auto vector = cast<VectorType>(tile);
-  unsigned rank = isa<VectorType>(rows.getRow()) ? 2 : 1;
-  if (vector.getRank() != rank || vector.getElementType() != getElementTypeOrSelf(rows.getRow()))
-    return op->emitOpError() << "the tile of rows of " << rows.getRow() << " must be of rank "
-                             << rank << " with their element type (" << constraint << "), but is "
-                             << tile;
+  bool areVectors = isa<VectorType>(rows.getRow());
+  if (vector.getRank() > (areVectors ? 2 : 1) ||
+      vector.getElementType() != getElementTypeOrSelf(rows.getRow()))
+    return op->emitOpError() << "the tile of rows of " << rows.getRow() << " must be of rank 1"
+                             << (areVectors ? " or 2" : "") << " with their element type ("
+                             << constraint << "), but is " << tile;
   return success();
 }
 
@@ -188,10 +189,11 @@ static LogicalResult verifySlot(Operation *op, SlotsType slots, Type part, size_
     return vector ? vector.getRank() : 0;
   };
   int64_t rank = rankOf(slots.getSlot());
-  if (int64_t(numOffsets) != rank || rankOf(part) != rank ||
+  if (int64_t(numOffsets) != rank || (rankOf(part) != rank && rankOf(part) != 0) ||
       getElementTypeOrSelf(part) != getElementTypeOrSelf(slots.getSlot()))
     return op->emitOpError() << "a part of a slot of " << slots.getSlot() << " must have " << rank
-                             << " offsets and be of that rank and element type (C1), but there are "
+                             << " offsets and be of that rank, or one element, and of that element "
+                                "type (C1), but there are "
                              << numOffsets << " and it is " << part;
   return success();
 }

@@ -10,8 +10,8 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead]>]> {
   let summary = "load a tile of rows";
   let description = [{
     Loads rows `first` to `first`+R-1, and channels from `channel` on. Rows outside 0 to
-    length-1 and channels past the end of a row are zero. Rows of scalars give a vector
-    of R elements.
+    length-1 and channels past the end of a row are zero. A vector of R elements is of rows of scalars,
+    or one channel of rows of vectors.
 
     Example:
 
@@ -21,8 +21,7 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead]>]> {
     ```
 
     Constraints:
-    - C1: the result has rank 1 for rows of scalars, 2 for rows of vectors, and the
-      rows' element type.
+    - C1: the result has rank 1, or 2 for rows of vectors, and the rows' element type.
   }];
   let arguments = (ins Tile_RowsType:$rows, Index:$first, Index:$channel);
   let results = (outs Tile_AnyTile:$result);
@@ -105,7 +104,7 @@ def Tile_LoadSlotOp : Tile_Op<"load_slot", [MemoryEffects<[MemRead]>]> {
   let summary = "load a part of a state slot";
   let description = [{
     Loads the part of slot `index` that starts at `offsets`, one for each dimension of the
-    slot. Elements past the slot's end are zero.
+    slot, or the element there. Elements past the slot's end are zero.
 
     Example:
 
@@ -116,7 +115,7 @@ def Tile_LoadSlotOp : Tile_Op<"load_slot", [MemoryEffects<[MemRead]>]> {
 
     Constraints:
     - C1: there is an offset for each of the slot's dimensions, and the result has its
-      rank and element type.
+      rank and element type, or is an element.
   }];
   let arguments = (ins Tile_SlotsType:$slots, Index:$index, Variadic<Index>:$offsets);
   let results = (outs AnyType:$result);

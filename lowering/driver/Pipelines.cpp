@@ -90,6 +90,11 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
       fronts.twoTermStates = options.twoTermStates;
       pm.addNestedPass<func::FuncOp>(createCutFronts(fronts));
     }
+    JamHeadsOptions heads;
+    heads.arch = options.arch;
+    heads.roundExponentials = options.roundExponentials;
+    heads.twoTermStates = options.twoTermStates;
+    pm.addPass(createJamHeads(heads));
     pm.addNestedPass<func::FuncOp>(createSumInTurn());
   }
   SplitReadsOptions reads;

@@ -236,6 +236,7 @@ private:
   TileGrid gridOf(const Rows &place, Value first, Value channel, mlir::VectorType type);
   TileGrid gridOf(const Slots &place, ValueRange offsets, Type part);
   Value slotBase(const Slots &place, Value index);
+  std::pair<Value, Value> slotElement(const Slots &place, Value index, ValueRange offsets);
   Placed loadFrom(Type type, tile::LayoutAttr layout, const TileGrid &grid, Value base,
                   Type element);
   void storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element, Value adds = {});

@@ -142,7 +142,7 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
   bool isMatrix = type.getRank() == 2;
   int64_t columns = isMatrix ? type.getDimSize(1) : 1;
   unsigned bytes = KernelBuilder::bytesOf(from.element),
-           width = copyBytes(cast<RowsType>(source.getType()), firstChannel);
+           width = copyBytes(cast<RowsType>(source.getType()), type, firstChannel);
   unsigned count = width / bytes, perRow = columns / count;
   unsigned units = type.getDimSize(0) * perRow, threads = workers;
   bool checkChannels = isMatrix && mayReachBeyond(firstChannel, columns, from.channels);
@@ -154,8 +154,7 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
                                           b.add(b.mul(row, tile.pitch), b.mul(column, bytes)));
   };
   auto sourceOf = [&](Value memoryRow, Value memoryColumn) {
-    Value offset = b.mul(memoryRow, from.stride);
-    return b.at(from.base, from.element, isMatrix ? b.add(offset, memoryColumn) : offset);
+    return b.at(from.base, from.element, b.add(b.mul(memoryRow, from.stride), memoryColumn));
   };
   Value row0 = b.div(thread, perRow), column0 = b.mul(b.rem(thread, perRow), count);
   Value to0 = placeIn(row0, column0);
@@ -216,7 +215,7 @@ void TileEmitter::emitLoad(LoadOp op) {
   }
   Placed tile = sharedFor(op);
   copyRows(op.getRows(), op.getFirst(), op.getChannel(), tile);
-  if (copyBytes(op.getRows().getType(), op.getChannel()) >= 4)
+  if (copyBytes(op) >= 4)
     b.make<NVVM::CpAsyncCommitGroupOp>();
   tiles[op] = tile;
 }
@@ -427,13 +426,28 @@ void TileEmitter::emitSlotRows(SlotRowsOp op) {
   rows[op.getRows()] = place;
 }
 
+/// The address of the element at `offsets` of slot `index`, and whether it exists, which is null
+/// where it does.
+std::pair<Value, Value> TileEmitter::slotElement(const Slots &place, Value index,
+                                                 ValueRange offsets) {
+  Value number = b.i64(0), exists;
+  for (auto [size, offset] : llvm::zip_equal(place.shape, offsets)) {
+    number = b.add(b.mul(number, size), wideIndex(offset));
+    if (mayReachBeyond(offset, 1, size))
+      exists = b.both(exists, b.less(wideIndex(offset), size));
+  }
+  return {b.at(slotBase(place, index), place.element, number), exists};
+}
+
 void TileEmitter::emitLoadSlot(LoadSlotOp op) {
   const Slots &from = slots[op.getSlots()];
-  Value base = slotBase(from, op.getIndex());
   if (!isa<VectorType>(op.getResult().getType())) {
-    scalars.map(op.getResult(), b.loadIf(from.areGiven, from.element, [&] { return base; }));
+    auto [place, exists] = slotElement(from, op.getIndex(), op.getOffsets());
+    scalars.map(op.getResult(), b.loadIf(b.both(from.areGiven, exists), from.element,
+                                         [place = place] { return place; }));
     return;
   }
+  Value base = slotBase(from, op.getIndex());
   Type type = op.getResult().getType();
   auto load = [&] {
     return loadFrom(type, layoutOf(op.getResult()), gridOf(from, op.getOffsets(), type), base,
@@ -459,11 +473,13 @@ void TileEmitter::emitStoreSlot(StoreSlotOp op) {
   if (!slots.contains(op.getSlots()))
     return; // unused
   const Slots &to = slots[op.getSlots()];
-  Value base = slotBase(to, op.getIndex());
   if (!isa<VectorType>(op.getTile().getType())) {
-    b.onlyIf(b.both(b.equal(thread, 0), to.isFirst), [&] { b.store(scalar(op.getTile()), base); });
+    auto [place, exists] = slotElement(to, op.getIndex(), op.getOffsets());
+    b.onlyIf(b.both(b.equal(thread, 0), b.both(to.isFirst, exists)),
+             [&, place = place] { b.store(scalar(op.getTile()), place); });
     return;
   }
+  Value base = slotBase(to, op.getIndex());
   const Placed &tile = placed(op.getTile());
   TileGrid grid = gridOf(to, op.getOffsets(), op.getTile().getType());
   b.onlyIf(to.isFirst, [&] { storeTo(tile, grid, base, to.element); });

@@ -14,6 +14,17 @@
 using namespace mlir;
 using namespace ejk;
 
+/// Whether `op` is a view whose sizes the function computes, or makes their list.
+static bool isReshapeBySizes(Operation *op) {
+  if (auto reshape = dyn_cast<tensor::ReshapeOp>(op))
+    return bool(reshape.getShape().getDefiningOp<tensor::FromElementsOp>());
+  auto list = dyn_cast<tensor::FromElementsOp>(op);
+  return list && llvm::all_of(list->getUsers(), [&](Operation *user) {
+           auto reshape = dyn_cast<tensor::ReshapeOp>(user);
+           return reshape && reshape.getShape() == list.getResult();
+         });
+}
+
 namespace {
 /// Lowers one function on tensors to launches on buffers.
 class ProgramBuilder : public ProgramLaunches {
@@ -229,7 +240,7 @@ private:
     // Constants and fills are read where they are used. Sizes are computed from the arguments.
     if (isa<linalg::FillOp, tensor::CastOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp,
             tensor::EmptyOp, tensor::DimOp, tile::ChooseOp>(op) ||
-        op.hasTrait<OpTrait::ConstantLike>() ||
+        isReshapeBySizes(&op) || op.hasTrait<OpTrait::ConstantLike>() ||
         llvm::all_of(op.getResultTypes(), llvm::IsaPred<IndexType>))
       return success();
     return op.emitError() << "'" << op.getName()

@@ -1,12 +1,13 @@
 //===- PrepareTensors.cpp - a kernel for every tensor ----------------------===//
 #include "lowering/host/PrepareTensors.h"
-#include "lowering/kernels/Views.h"
 #include "dialect/ejk/EjkShifts.h"
 #include "dialect/tile/Tile.h"
+#include "lowering/kernels/Views.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
+#include <functional>
 
 using namespace mlir;
 using namespace ejk;
@@ -67,7 +68,9 @@ static void materializeConstants(func::FuncOp function, llvm::DenseMap<Value, Va
     auto type = number ? dyn_cast<RankedTensorType>(op.getResult(0).getType()) : RankedTensorType();
     if (!type)
       continue;
-    auto readsMemory = [](OpOperand &use) {
+    std::function<bool(OpOperand &)> readsMemory = [&](OpOperand &use) {
+      if (auto view = dyn_cast<tensor::ReshapeOp>(use.getOwner()))
+        return llvm::any_of(view->getUses(), readsMemory);
       auto generic = dyn_cast<linalg::GenericOp>(use.getOwner());
       return !isa<tensor::DimOp>(use.getOwner()) && !(generic && generic.isDpsInit(&use)) &&
              !isNullStart(use.getOwner(), use.get());

@@ -138,7 +138,7 @@ FailureOr<Value> ProgramBuffers::hostSlotStride(Operation *op, Value pool) {
 
 FailureOr<Value> ProgramBuffers::hostRowStride(Operation *op, Value tensor) {
   if (hasRowStride(tensor))
-    return memref::ExtractStridedMetadataOp::create(b, op->getLoc(), buffers.lookup(tensor))
+    return memref::ExtractStridedMetadataOp::create(b, op->getLoc(), buffers.lookup(rowsOf(tensor)))
         .getStrides()[kRowDim];
   return elementsFrom(op, tensor, kRowDim + 1);
 }
@@ -163,18 +163,30 @@ Value ProgramBuffers::memoryOf(Value tensor) {
   return tensor;
 }
 
+/// The choice of which `tensor`, or a view of it, is an alternative; null where there is none.
+static tile::ChooseOp choiceOf(Value tensor) {
+  for (Operation *user : tensor.getUsers()) {
+    auto choose = dyn_cast<tile::ChooseOp>(user);
+    if (choose && tensor != choose.getRows())
+      return choose;
+    if (auto view = dyn_cast<tensor::ReshapeOp>(user))
+      if (tile::ChooseOp of = choiceOf(view.getResult()))
+        return of;
+  }
+  return {};
+}
+
 FailureOr<Value> ProgramBuffers::bufferOf(Operation *op, Value tensor) {
   tensor = memoryOf(tensor);
   if (Value buffer = buffers.lookup(tensor))
     return buffer;
   // Both alternatives of a choice write to the buffer of its result.
-  for (Operation *user : tensor.getUsers())
-    if (auto choose = dyn_cast<tile::ChooseOp>(user); choose && tensor != choose.getRows()) {
-      FailureOr<Value> chosen = bufferOf(op, choose.getResult());
-      if (succeeded(chosen))
-        buffers[tensor] = *chosen;
-      return chosen;
-    }
+  if (tile::ChooseOp choose = choiceOf(tensor)) {
+    FailureOr<Value> chosen = bufferOf(op, choose.getResult());
+    if (succeeded(chosen))
+      buffers[tensor] = *chosen;
+    return chosen;
+  }
   Operation *def = tensor.getDefiningOp();
   if (auto write = dyn_cast_or_null<WriteStatesOp>(def)) {
     write.emitError("a pool that is written must be returned, for its caller's memory is written");

@@ -42,7 +42,8 @@ FailureOr<Value> ProgramLaunches::isAskedFor(Operation *op, const Alternative &a
 FailureOr<Value> ProgramLaunches::tensorMap(Operation *op, const KernelOperand &operand,
                                             Value buffer) {
   Location loc = op->getLoc();
-  auto type = cast<MemRefType>(buffer.getType());
+  auto type =
+      cast<RankedTensorType>(operand.tensor.getType()); // of which the buffer may hold a view
   const KernelOperand::TmaTile &tmaTile = *operand.tmaTile;
   auto times = [&](Value x, Value y) -> Value { return arith::MulIOp::create(b, loc, x, y); };
   int64_t perBlock = tmaTile.byHead ? type.getShape().back() : kSwizzledColumns;

@@ -15,8 +15,11 @@ namespace ejk {
 /// The dimension of a tensor that counts the rows of a sequence; a row is what the later ones count.
 constexpr unsigned kRowDim = 1;
 
-/// Whether the caller decides how far the rows of `tensor` are apart: it is a function's argument that
-/// is read by rows alone, or for its sizes.
+/// The tensor whose rows those of `tensor` are, with their heads and channels in other dimensions.
+mlir::Value rowsOf(mlir::Value tensor);
+
+/// Whether the caller decides how far the rows of `tensor` are apart: they are those of a
+/// function's argument that is read by rows alone, or for its sizes.
 bool hasRowStride(mlir::Value tensor);
 
 } // namespace ejk

@@ -9,7 +9,7 @@ namespace ejk {
 /// The tensor whose memory `tensor` is: casts and changes of shape are views of it.
 inline mlir::Value sameMemory(mlir::Value tensor) {
   namespace t = mlir::tensor;
-  while (mlir::isa_and_nonnull<t::CastOp, t::CollapseShapeOp, t::ExpandShapeOp>(
+  while (mlir::isa_and_nonnull<t::CastOp, t::CollapseShapeOp, t::ExpandShapeOp, t::ReshapeOp>(
       tensor.getDefiningOp()))
     tensor = tensor.getDefiningOp()->getOperand(0);
   return tensor;

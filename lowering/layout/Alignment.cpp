@@ -20,10 +20,12 @@ bool ejk::isMultipleOf(Value value, int64_t factor) {
   return false;
 }
 
-unsigned ejk::copyBytes(RowsType rows, Value channel) {
+unsigned ejk::copyBytes(RowsType rows, VectorType tile, Value channel) {
   auto row = dyn_cast<VectorType>(rows.getRow());
   unsigned bytes = KernelBuilder::bytesOf(getElementTypeOrSelf(rows.getRow()));
-  unsigned channels = row ? row.getDimSize(0) : 1, width = 16;
+  if (tile.getRank() == 1)
+    return bytes;
+  unsigned channels = row.getDimSize(0), width = 16;
   while (width > bytes && (channels * bytes % width != 0 || !isMultipleOf(channel, width / bytes)))
     width /= 2;
   return width;

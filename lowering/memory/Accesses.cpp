@@ -32,7 +32,7 @@ SmallVector<Access> ejk::accessesOf(Operation *op) {
   };
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](LoadOp load) {
-        bool isCopied = copyBytes(load.getRows().getType(), load.getChannel()) >= 4;
+        bool isCopied = copyBytes(load) >= 4;
         write(load, isCopied ? Agent::copies : Agent::threads);
       })
       .Case([&](StoreOp store) {

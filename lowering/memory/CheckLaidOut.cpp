@@ -155,8 +155,9 @@ LogicalResult ejk::checkLaidOut(ProgramOp program) {
           return op->emitError("the tiles of a ring must have one layout each, in shared memory");
     }
     if (auto fill = dyn_cast<FillOp>(op))
-      for (auto [rows, channel] : llvm::zip_equal(fill.getRows(), fill.getChannels()))
-        if (copyBytes(cast<RowsType>(rows.getType()), channel) < 4)
+      for (auto [rows, tile, channel] :
+           llvm::zip_equal(fill.getRows(), fill.getRing().getType().getTiles(), fill.getChannels()))
+        if (copyBytes(cast<RowsType>(rows.getType()), cast<VectorType>(tile), channel) < 4)
           return op->emitError("rows are too narrow, or not aligned, to be copied asynchronously");
     return WalkResult::advance();
   });

@@ -199,9 +199,7 @@ void MemoryPlanner::visit(Operation *op) {
 }
 
 /// Whether threads copy the rows past their registers, and wait for them later.
-static bool isCopied(LoadOp op) {
-  return op && isInShared(layoutOf(op)) && copyBytes(op.getRows().getType(), op.getChannel()) >= 4;
-}
+static bool isCopied(LoadOp op) { return op && isInShared(layoutOf(op)) && copyBytes(op) >= 4; }
 
 void MemoryPlanner::visitLoad(LoadOp op) {
   if (!isInShared(layoutOf(op)))

@@ -89,7 +89,7 @@ private:
       b.setInsertionPointAfter(barrier);
       PassTurnOp::create(b, loc, done);
     }
-    b.setInsertionPoint(first);
+    b.setInsertionPoint(beforeWait(first));
     AwaitTurnOp::create(b, loc, done);
     if (!barrier) {
       b.setInsertionPointAfter(last);
@@ -102,6 +102,18 @@ private:
     taken = arith::AddIOp::create(b, loc, taken, count);
     if (barrier)
       pass(loc);
+  }
+
+  /// The wait for the matmuls whose results `store` stores, beside which a turn is awaited: reading its count takes
+  /// as long. `store` where there is none.
+  static Operation *beforeWait(Operation *store) {
+    for (Operation *op = store->getPrevNode(); op && !isa<BarrierOp>(op); op = op->getPrevNode()) {
+      if (isa<WaitMatmulsOp>(op))
+        return op;
+      if (!isPure(op))
+        break;
+    }
+    return store;
   }
 
   /// How many turns were taken before an iteration of `loop`, whose step is 1.

@@ -80,7 +80,7 @@ static void askAhead(LoadOp load, scf::ForOp loop) {
 static StringRef obstacle(LoadOp load, scf::ForOp loop) {
   if (LayoutAttr layout = layoutOf(load); layout && !isInShared(layout))
     return "it does not go to shared memory";
-  if (copyBytes(load.getRows().getType(), load.getChannel()) < 4)
+  if (copyBytes(load) < 4)
     return "its rows are too narrow, or not aligned, to be copied asynchronously";
   if (!llvm::all_of(load->getOperands(), [&](Value v) { return followsFromCounter(v, loop); }))
     return "its rows follow from more than the loop's counter";

@@ -57,9 +57,22 @@ static bool storesOnce(StoreOp store) {
          withoutConstant(scaled.getLhs()) == loop.getInductionVar();
 }
 
-/// Whether the two stores never write the same rows: they are on different sides of one branch, or
-/// one stores what the loop carries and the other the loop's final result.
+/// Whether the two stores write other columns.
+static bool areInOtherColumns(StoreOp a, StoreOp b) {
+  auto isBefore = [](StoreOp first, StoreOp second) {
+    std::optional<int64_t> from = getConstantIntValue(first.getChannel()),
+                           to = getConstantIntValue(second.getChannel());
+    auto type = cast<VectorType>(first.getTile().getType());
+    return from && to && *from + (type.getRank() == 2 ? type.getDimSize(1) : 1) <= *to;
+  };
+  return isBefore(a, b) || isBefore(b, a);
+}
+
+/// Whether the two stores never write the same elements: they write other columns, are on different
+/// sides of one branch, or one stores what the loop carries and the other the loop's final result.
 static bool areApart(StoreOp a, StoreOp b) {
+  if (areInOtherColumns(a, b))
+    return true;
   auto [loop, result] = carrierOf(a);
   if (loop && std::make_pair(loop, result) == carrierOf(b) &&
       loop->isProperAncestor(a) != loop->isProperAncestor(b))

@@ -9,8 +9,7 @@
 using namespace mlir;
 using namespace ejk;
 
-/// The thread blocks of `program`; null where the function's arguments do not tell.
-static Attribute blocksOf(Builder &b, const ShapeAnalysis &shapes, tile::ProgramOp program) {
+Attribute ejk::countBlocks(Builder &b, const ShapeAnalysis &shapes, tile::ProgramOp program) {
   using O = DimExpr::Operator;
   Value first = program.getSequences().front(), cu = program.getCuSeqlens();
   DimExpr sequences = cu ? sequencesOf(shapes.dim(cu, 0)) : shapes.dim(first, 0);
@@ -27,7 +26,7 @@ func::FuncOp ejk::cloneForFewBlocks(func::FuncOp function) {
   ShapeAnalysis shapes(function);
   llvm::SmallSetVector<Attribute, 2> all;
   for (auto program : function.getBody().getOps<tile::ProgramOp>()) {
-    Attribute blocks = blocksOf(b, shapes, program);
+    Attribute blocks = countBlocks(b, shapes, program);
     if (!blocks || (program.getSegments() && !program.getSegments()->isWhole()))
       return {};
     all.insert(condition(b, ">=", b.getStringAttr("device.multiprocessors"), blocks));

@@ -57,6 +57,14 @@ FailureOr<KnownNeeds::Need> ProgramFit::needOf(tile::ProgramOp program, unsigned
                   });
 }
 
+FailureOr<bool> ProgramFit::fitsBlock(tile::ProgramOp program) {
+  FailureOr<KnownNeeds::Need> need = needOf(program, /*stages=*/1, /*mayLoadLate=*/false);
+  if (failed(need))
+    return failure();
+  bool hasRegisters = need->hasRegisters || need->registers <= cost::kMostRegistersOfStates;
+  return hasRegisters && need->bytes <= target.sharedBytesPerBlock;
+}
+
 FailureOr<std::optional<KnownNeeds::Need>>
 ProgramFit::needOfCut(tile::ProgramOp program, unsigned stages, bool mayLoadLate) {
   SmallVector<tile::ProgramOp> parts = cutFronts(program);
@@ -76,6 +84,6 @@ ProgramFit::needOfCut(tile::ProgramOp program, unsigned stages, bool mayLoadLate
   if (failed(result))
     return failure();
   if (all)
-    all->hasRegisters |= all->registers <= cost::kMostRegistersOfCut;
+    all->hasRegisters |= all->registers <= cost::kMostRegistersOfStates;
   return all && all->bytes <= target.sharedBytesPerBlock ? all : std::nullopt;
 }

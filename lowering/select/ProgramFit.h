@@ -28,6 +28,8 @@ public:
   /// stage. Fails after an error.
   llvm::FailureOr<KnownNeeds::Need> needOf(tile::ProgramOp program, unsigned stages,
                                            bool mayLoadLate);
+  /// Whether `program`, with one stage of rows, fits a thread block. Fails after an error.
+  llvm::FailureOr<bool> fitsBlock(tile::ProgramOp program);
   /// What the kernels that `cutFronts` gives need at most, if it gives some and all fit.
   llvm::FailureOr<std::optional<KnownNeeds::Need>> needOfCut(tile::ProgramOp program,
                                                              unsigned stages, bool mayLoadLate);

@@ -25,7 +25,7 @@ static bool isWhole(Type element, Type tile) {
   auto part = dyn_cast<VectorType>(element), whole = dyn_cast<VectorType>(tile);
   if (!part || !whole)
     return !part;
-  return part.getShape() == whole.getShape().take_back(part.getRank());
+  return whole.getRank() == 2 && part.getShape() == whole.getShape().take_back(part.getRank());
 }
 
 static bool hasCode(Operation *op) {

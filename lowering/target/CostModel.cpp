@@ -67,6 +67,10 @@ unsigned cost::sharedBytesOfBlock(const Target &target, unsigned warps, bool has
   return target.sharedBytesPerMultiprocessor / 2 - kReservedSharedBytes;
 }
 
+bool cost::jamsHeads(int64_t carried) {
+  return carried > kElementsOfFourWarps && kHeadsPerBlock * carried <= kStateElementsPerBlock;
+}
+
 bool cost::fitsRegisters(int64_t ofTiles, const ProgramShape &shape) {
   constexpr int64_t registers = 250, perTensor = 6, ofWarpOperands = 95;
   constexpr int64_t ofBranch = 45, ofPipelinedBranch = 60;

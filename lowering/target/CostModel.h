@@ -102,10 +102,11 @@ constexpr int64_t kMostBytesCopiedByThreads = 64 * 1024;
 /// of 256×512 in 8 slices take 0.54 ms -> 0.22, 16 heads of 256×256 in 4 slices 0.68 -> 0.47. With
 /// products of 256 channels apart these take 0.28 and 0.50.
 constexpr int64_t kFewestSlicesOfFront = 4, kFewestChannelsOfFrontProduct = 512;
-/// The registers that tiles may take beside a front: the state, and as many again in 16 bits, which
-/// are stored as they are rounded. H200, 4,4096, 4 heads of 512×512: 8 slices of 192 registers
-/// spill 56 bytes and take 0.56 ms, 16 take 1.1.
-constexpr int64_t kMostRegistersOfCut = 200;
+/// The registers that tiles may take beside a front, or of two heads: the state, and as many again
+/// in 16 bits, which are stored as they are rounded. Mamba-2's derivative of two heads has 190, and
+/// spills none. H200, 4,4096, 4 heads of 512×512: 8 slices of 192 registers spill 56 bytes and take
+/// 0.56 ms, 16 take 1.1.
+constexpr int64_t kMostRegistersOfStates = 200;
 /// The segments of a sequence where a device takes all of them at once, at least; their rows at
 /// most, and those of a packed one. A segment costs the reading and writing of its state four
 /// times, as much as 256 rows of keys, values, queries and outputs, and one step of the scan that
@@ -118,6 +119,22 @@ constexpr int64_t kRowsOfFinePackedSegment = 256;
 /// Elements of the states that one thread block has: 64 KiB of f32 in the registers of eight warps.
 /// Wider states are divided into slices. passes/chunk has the same default.
 constexpr int64_t kStateElementsPerBlock = 128 * 128;
+
+/// The heads of one thread block, where they add up gradients of rows that they share, and the
+/// launches that are large enough for it: `least` blocks of one head for `each` multiprocessors.
+/// H200, derivative, a gate per head, bf16, 8 groups, one head a block and two, ms. States of
+/// 128x64: 4,4096, 128 heads 1.82 and 1.28; 2,4096, 112 heads, one group 1.10 and 0.87; 1,8192, 128
+/// heads, of which each has a multiprocessor of its own, 0.91 and 1.20. Of 64x128: 4,4096, 64 heads
+/// 0.83 and 0.60.
+constexpr int64_t kHeadsPerBlock = 2;
+struct BlocksToJam {
+  int64_t least, each;
+};
+constexpr BlocksToJam kBlocksToJam = {3, 2};
+/// Whether such heads share a block, if a loop carries so many elements for each. Two states of
+/// 64x64 leave a block four warps, which take 1.08 of the time of two blocks (4,4096, 64 heads,
+/// 0.594 and 0.640 ms).
+bool jamsHeads(int64_t carried);
 
 /// Wider slices of states that are cut into slices, from the widest on. Each slice loads the rows
 /// of all channels that it does not share, so the fewest slices move the fewest bytes; the widest

@@ -69,6 +69,7 @@ static constexpr const char *kCommon[] = {
     "ejk-select-schedule{schedule=chunk}",
     "func.func(ejk-cut-fronts)",
     "func.func(ejk-cut-fronts{arch=sm_90a})",
+    "ejk-jam-heads{arch=sm_90a}",
     "func.func(ejk-sum-in-turn)",
     "ejk-plan-memory",
     "ejk-plan-memory{arch=sm_90a}",

@@ -107,12 +107,22 @@ func.func @state_of_another_batch() {
 // -----
 
 func.func @unknown_op() {
-  %shape = arith.constant dense<2> : tensor<2xi32>
   %a = check.random normal seed 0 : tensor<4xf32>
-  // expected-error @below {{the interpreter does not know 'tensor.reshape' here}}
+  // expected-error @below {{the interpreter does not know 'tensor.concat' here}}
   // expected-note @below {{it runs ejk's recurrences and scans}}
-  %b = tensor.reshape %a(%shape) : (tensor<4xf32>, tensor<2xi32>) -> tensor<2x2xf32>
-  check.expect_equal %b, %b : tensor<2x2xf32>
+  %b = tensor.concat dim(0) %a, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
+  check.expect_equal %b, %b : tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @reshape_of_other_size() {
+  %shape = arith.constant dense<[2, 3]> : tensor<2xi32>
+  %a = check.random normal seed 0 : tensor<4xf32>
+  // expected-error @below {{a tensor of shape [4] has not the elements of one of shape [2, 3]}}
+  %b = tensor.reshape %a(%shape) : (tensor<4xf32>, tensor<2xi32>) -> tensor<?x?xf32>
+  check.expect_equal %b, %b : tensor<?x?xf32>
   return
 }
 

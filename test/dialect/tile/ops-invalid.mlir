@@ -278,7 +278,7 @@ func.func @prefetch(%x: !tile.rows<vector<64xf32>>, %i: index) {
 
 // prefetch C1: of another type than the rows.
 func.func @prefetch(%x: !tile.rows<vector<64xf32>>, %i: index) {
-  // expected-error @+1 {{the tile of rows of 'vector<64xf32>' must be of rank 2 with their element type (C1), but is 'vector<64x64xbf16>'}}
+  // expected-error @+1 {{the tile of rows of 'vector<64xf32>' must be of rank 1 or 2 with their element type (C1), but is 'vector<64x64xbf16>'}}
   tile.prefetch %x[%i, %i] for vector<64x64xbf16> : !tile.rows<vector<64xf32>>
   return
 }
