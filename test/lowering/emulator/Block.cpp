@@ -1,5 +1,5 @@
 //===- Block.cpp - one thread block at work -------------------------------===//
-#include "Block.h"
+#include "Cluster.h"
 #include "ForEachLane.h"
 #include <algorithm>
 
@@ -24,15 +24,22 @@ void Sums::add(uint64_t address, unsigned block) {
   found->second = block;
 }
 
+Block::Block(Cluster &cluster, unsigned rank, const LaunchContext &context, unsigned seed)
+    : cluster(cluster), rank(rank), firstThread(rank * context.launch.threads),
+      launch(context.launch), kernel(*launch.kernel), global(context.global), random(seed),
+      statistics(context.statistics), sums(context.sums), clocks(cluster.clocks),
+      shared(clocks, cluster.line), mbarriers(clocks, shared) {}
+
 void Block::begin(unsigned number) {
   block = number;
+  left = launch.threads;
+  visits.clear();
   warps.assign(launch.threads / lanes, Warp());
   for (unsigned w = 0; w < warps.size(); ++w) {
     warps[w].number = w;
     warps[w].registers.assign(size_t(kernel.numRegisters) * lanes, 0xdeadbeefdeadbeef);
   }
-  clocks.reset(launch.threads);
-  shared.reset(kernel.staticShared + launch.sharedBytes);
+  shared.reset(kernel.staticShared + launch.sharedBytes, clocks.blockOf(firstThread));
   barriers.assign(16, Barrier());
   mbarriers.reset();
   underWay.clear();
@@ -40,20 +47,16 @@ void Block::begin(unsigned number) {
   freeRegisters = 0;
   groups.clear();
   for (unsigned g = 0; 4 * g + 4 <= warps.size(); ++g)
-    groups.emplace_back(g, kernel, clocks);
-  vainTurns = 0;
+    groups.emplace_back(g, firstThread, kernel, clocks);
 }
 
-bool Block::goOn() {
+Block::Turn Block::goOn() {
   std::vector<Warp *> able;
-  if (!findAble(able) && underWay.empty()) {
-    checkEnd();
-    return false;
-  }
+  if (!findAble(able) && underWay.empty())
+    return Turn::none;
   if (!underWay.empty() && (able.empty() || random() % 8 == 0)) {
     landOne();
-    vainTurns = 0;
-    return true;
+    return Turn::much;
   }
   Warp &warp = *able[random() % able.size()];
   hasPolled = false;
@@ -61,14 +64,7 @@ bool Block::goOn() {
   unsigned done = 0;
   for (unsigned length = 1 + random() % 500; done < length && !hasPolled && step(warp); ++done) {
   }
-  // Where all turns end that way for so long, nobody else does anything.
-  if (hasPolled)
-    ++vainTurns;
-  else if (done > polling)
-    vainTurns = 0;
-  if (vainTurns == 10000)
-    failStuck();
-  return true;
+  return hasPolled ? Turn::polled : done > polling ? Turn::much : Turn::little;
 }
 
 bool Block::findAble(std::vector<Warp *> &able) {
@@ -80,24 +76,20 @@ bool Block::findAble(std::vector<Warp *> &able) {
   return !able.empty();
 }
 
-void Block::checkEnd() {
-  for (Warp &warp : warps)
-    for (Lane &lane : warp.lane)
-      if (lane.state != Lane::gone)
-        failStuck();
-  for (Warp &warp : warps)
-    for (Lane &lane : warp.lane)
+void Block::checkEnd() const {
+  for (const Warp &warp : warps)
+    for (const Lane &lane : warp.lane)
       if (!std::all_of(lane.copies.begin(), lane.copies.end(),
                        [](const Copy &copy) { return copy.hasLanded; }))
         throw Fault("a thread ends while its copies are under way");
       else if (!lane.stores.empty())
         throw Fault("a thread ends while its bulk stores are under way");
-  for (Warpgroup &group : groups)
+  for (const Warpgroup &group : groups)
     if (group.isBusy())
       throw Fault("a warpgroup ends while its wgmma are in flight");
 }
 
-void Block::failStuck() const {
+std::string Block::describeWaiting() const {
   std::string waiting;
   for (const Warp &warp : warps) {
     const Instruction *last = nullptr;
@@ -111,18 +103,23 @@ void Block::failStuck() const {
       if (&at == last)
         continue;
       last = &at;
-      waiting += "; warp " + std::to_string(warp.number) + " waits";
+      waiting += "; warp " + std::to_string(warp.number) + clocks.blockOf(firstThread) + " waits";
       if (lane.state == Lane::atMbarrier)
         waiting += " for " + mbarriers.describe(lane.mbarrier);
+      if (lane.state == Lane::atClusterBarrier)
+        waiting += " for " + cluster.describeBarrier();
       waiting += ", " + placeOf(at);
     }
   }
+  return waiting;
+}
+
+std::string Block::describePartialBarrier() const {
   for (const Barrier &barrier : barriers)
     if (barrier.arrived)
-      throw Fault("only " + std::to_string(barrier.arrived) + " of " +
-                  std::to_string(barrier.expected) + " threads come to a barrier: deadlock" +
-                  waiting);
-  throw Fault("deadlock" + waiting);
+      return "only " + std::to_string(barrier.arrived) + " of " + std::to_string(barrier.expected) +
+             " threads come to a barrier: ";
+  return "";
 }
 
 bool Block::step(Warp &warp) {
@@ -149,7 +146,7 @@ bool Block::step(Warp &warp) {
 
 template <typename Act>
 void Block::attribute(const Instruction &instruction, unsigned warp, Act act) {
-  shared.setLine(instruction.line);
+  cluster.line = instruction.line;
   try {
     act();
   } catch (Fault &fault) {
@@ -211,10 +208,14 @@ void Block::execute(Warp &warp, const Instruction &instruction, Mask active) {
     });
   case Action::leave:
     advance(all & ~active);
-    return forEachLane(active, [&](unsigned l) { warp.lane[l].state = Lane::gone; });
+    return forEachLane(active, [&](unsigned l) { leave(warp, l); });
   case Action::waitAtMbarrier:
     advance(all & ~active);
     return waitAtMbarrier(warp, instruction, active);
+  case Action::arriveAtClusterBarrier:
+  case Action::waitAtClusterBarrier:
+    advance(all & ~active);
+    return comeToClusterBarrier(warp, instruction, active);
   case Action::compute:
     compute(warp, instruction, active);
     break;
@@ -228,6 +229,8 @@ void Block::executeAlone(Warp &warp, const Instruction &instruction, unsigned la
   switch (instruction.action) {
   case Action::move:
     return move(warp, instruction, lane);
+  case Action::mapAddress:
+    return mapAddress(warp, instruction, lane);
   case Action::loadParameter:
     return loadParameter(warp, instruction, lane);
   case Action::load:
@@ -293,7 +296,7 @@ void Block::executeTogether(Warp &warp, const Instruction &instruction, Mask act
     multiplyMatrices(warp, instruction);
     break;
   case Action::warpBarrier:
-    clocks.passWarpBarrier(warp.number);
+    clocks.passWarpBarrier(threadOf(warp, 0) / lanes);
     break;
   case Action::barrier:
   case Action::arriveAtBarrier:
@@ -322,7 +325,7 @@ void Block::comeToBarrier(Warp &warp, const Instruction &instruction) {
   if (barrier.arrived && barrier.expected != expected)
     throw Fault("a barrier of " + std::to_string(expected) + " threads, at which others expect " +
                 std::to_string(barrier.expected));
-  clocks.publish(warp.number * lanes, lanes, barrier.brought);
+  clocks.publish(threadOf(warp, 0), lanes, barrier.brought);
   barrier.expected = expected;
   barrier.arrived += lanes;
   if (reduces)
@@ -342,7 +345,7 @@ void Block::comeToBarrier(Warp &warp, const Instruction &instruction) {
   for (Warp &other : warps) {
     if (other.lane[0].state != Lane::atBarrier || other.barrier != number)
       continue;
-    clocks.learn(other.number * lanes, lanes, all);
+    clocks.learn(threadOf(other, 0), lanes, all);
     const Instruction &asked = kernel.code[other.lane[0].place];
     for (unsigned lane = 0; asked.hasResult && lane < lanes; ++lane)
       set(other, asked.operands[0][0], lane, isTrueOfAll);

@@ -6,7 +6,11 @@
 // together after a branch. What lanes do together (shuffles, ldmatrix, mma, barriers)
 // faults where some of them never come, and so does what four warps do together. What
 // comes by itself (bulk copies, arrivals of copies) comes at a random moment, and as
-// late as it may where every warp waits; where nothing is to come, that is a deadlock.
+// late as it may where every warp waits. Where nothing is to come in any block of the cluster,
+// that is a deadlock.
+//
+// A block may reach the shared memory of the others of its cluster. A block's memory is gone with
+// the block's last thread, so a block may end only after each visit that others pay to its memory.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_TEST_EMULATOR_BLOCK_H
@@ -17,6 +21,7 @@
 #include "TensorMap.h"
 #include "Warpgroup.h"
 #include <functional>
+#include <map>
 #include <random>
 #include <unordered_map>
 
@@ -62,23 +67,36 @@ struct BulkCopy {
   int coordinates[5];
 };
 
+class Cluster;
+
+/// What all blocks of a launch have to do with. `sums` is null where no block adds to what another
+/// has stored.
+struct LaunchContext {
+  const Launch &launch;
+  const GlobalMemory &global;
+  Statistics *statistics;
+  Sums *sums;
+};
+
 class Block {
 public:
-  /// `sums` is null where no block adds to what another has stored.
-  Block(const Launch &launch, const GlobalMemory &global, unsigned seed, Statistics *statistics,
-        Sums *sums = nullptr)
-      : launch(launch), kernel(*launch.kernel), global(global), random(seed),
-        statistics(statistics), sums(sums), shared(clocks), mbarriers(clocks, shared) {}
+  /// Has place `rank` in its cluster.
+  Block(Cluster &cluster, unsigned rank, const LaunchContext &context, unsigned seed);
 
-  /// Runs block `number` to its end; throws Fault.
-  void run(unsigned number) {
-    begin(number);
-    while (goOn()) {
-    }
-  }
   void begin(unsigned number);
-  /// One turn of a warp, or what comes by itself; false at the block's end.
-  bool goOn();
+  /// One turn of a warp, or what comes by itself; Turn::none where there is neither.
+  enum class Turn { none, polled, little, much };
+  Turn goOn();
+
+  bool hasEnded() const { return !left; }
+  /// That the threads have ended must be all; throws Fault where something is under way.
+  void checkEnd() const;
+  /// Which warps wait, and where.
+  std::string describeWaiting() const;
+  /// Of a barrier that only some threads have come to; nothing where there is none.
+  std::string describePartialBarrier() const;
+  /// Lets those go on that wait at the cluster's barrier.
+  void passClusterBarrier();
 
 private:
   static constexpr unsigned lanes = Clocks::lanes;
@@ -90,13 +108,22 @@ private:
   };
   struct Lane {
     unsigned place = 0; // in the program
-    enum { running, atWarp, atGroup, atBarrier, atMbarrier, gone } state = running;
+    enum {
+      running,
+      atWarp,
+      atGroup,
+      atBarrier,
+      atMbarrier,
+      atClusterBarrier,
+      gone
+    } state = running;
     uint64_t mbarrier = 0; // that it waits at
     std::vector<Copy> copies;
     unsigned groups = 0;
     unsigned arrivals = 0, copyActor = 0; // for copies that an mbarrier is told of
     std::vector<BulkCopy> stores;
     unsigned bulkGroups = 0, storeActor = 0;
+    unsigned clusterArrivals = 0, clusterWaits = 0; // at the cluster's barrier
   };
   struct Warp {
     unsigned number;
@@ -117,6 +144,10 @@ private:
     unsigned warp; // that issued it
     std::function<void()> land;
   };
+  /// The last time that an actor of another block touched this one's memory.
+  struct Visit {
+    unsigned time, line;
+  };
   using Mask = uint32_t;
 
   /// Those with a lane that can go on.
@@ -133,10 +164,6 @@ private:
   Mask chosen(const Warp &warp, const Instruction &instruction, Mask active) const;
   /// Whether all lanes that are left have come to where `active` are.
   bool isTogether(const Warp &warp, Mask active) const;
-  void checkEnd();
-  /// Says why nothing goes on any more.
-  [[noreturn]] void failStuck() const;
-
   void compute(Warp &warp, const Instruction &instruction, Mask active);
   void move(Warp &warp, const Instruction &instruction, unsigned lane);
   void loadOrStore(Warp &warp, const Instruction &instruction, unsigned lane);
@@ -153,11 +180,21 @@ private:
   void waitAtMbarrier(Warp &warp, const Instruction &instruction, Mask active);
   void wake(uint64_t mbarrier);
 
+  /// The block of the cluster in whose memory an instruction's address lies, which becomes one of
+  /// that block's own window.
+  Block &blockAt(const Instruction &instruction, uint64_t &address);
+  /// Of an actor that works for a thread of another block, or is that thread.
+  void noteVisit(unsigned thread, unsigned actor, unsigned time);
+  void mapAddress(Warp &warp, const Instruction &instruction, unsigned lane);
+  void comeToClusterBarrier(Warp &warp, const Instruction &instruction, Mask active);
+  void leave(Warp &warp, unsigned lane);
+  void checkVisits();
+
   BulkCopy bulkCopy(Warp &warp, const Instruction &instruction, unsigned lane,
-                    const std::vector<Operand> &inGlobal, const Operand &inShared) const;
+                    const std::vector<Operand> &inGlobal, uint64_t inShared) const;
   void checkGlobal(uint64_t address, int from, int to) const;
   void startBulkLoad(Warp &warp, const Instruction &instruction, unsigned lane);
-  void landBulkLoad(const BulkCopy &copy);
+  void landBulkLoad(const BulkCopy &copy, Block &target);
   void startBulkStore(Warp &warp, const Instruction &instruction, unsigned lane);
   void waitForBulkStores(Warp &warp, const Instruction &instruction, unsigned lane);
 
@@ -186,22 +223,28 @@ private:
   void set(Warp &warp, const Operand &operand, unsigned lane, uint64_t value) {
     warp.registers[operand.index * lanes + lane] = value;
   }
-  unsigned threadOf(const Warp &warp, unsigned lane) const { return warp.number * lanes + lane; }
+  /// In the cluster.
+  unsigned threadOf(const Warp &warp, unsigned lane) const {
+    return firstThread + warp.number * lanes + lane;
+  }
 
+  Cluster &cluster;
+  const unsigned rank, firstThread; // in the cluster
   const Launch &launch;
   const Kernel &kernel;
   const GlobalMemory &global;
   std::mt19937 random;
   Statistics *statistics;
   Sums *sums;
-  Clocks clocks;
+  Clocks &clocks; // of the cluster
   SharedMemory shared;
   Mbarriers mbarriers;
   std::vector<Event> underWay;
-  bool hasPolled = false;     // without success, at an mbarrier or in global memory, in this turn
-  unsigned vainTurns = 0;     // one after the other
-  unsigned elected = 0;       // the lane of each warp
-  unsigned freeRegisters = 0; // that setmaxnreg.dec has left, for each of 128 threads
+  bool hasPolled = false; // without success, at an mbarrier or in global memory, in this turn
+  unsigned left = 0;      // threads that have not ended
+  std::map<unsigned, Visit> visits; // by actor
+  unsigned elected = 0;             // the lane of each warp
+  unsigned freeRegisters = 0;       // that setmaxnreg.dec has left, for each of 128 threads
   std::vector<Warp> warps;
   std::vector<Warpgroup> groups; // empty where the warps are no multiple of four
   std::vector<Barrier> barriers;

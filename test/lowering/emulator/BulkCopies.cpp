@@ -2,9 +2,11 @@
 //
 // A load comes at any moment after its issue, and tells an mbarrier; a store reads
 // shared memory till the wait for its group. Both see it through the asynchronous proxy.
+// A multicast is one load for each block that it names, and each comes at a moment of its own.
 //
 //===----------------------------------------------------------------------===//
-#include "Block.h"
+#include "Cluster.h"
+#include "ForEachLane.h"
 #include "MatrixDescriptor.h"
 #include <algorithm>
 #include <cstring>
@@ -50,16 +52,15 @@ void Block::checkGlobal(uint64_t address, int from, int to) const {
   global.check(address + uint64_t(to) - 1, 1);
 }
 
-/// `[map, {coordinates}]` or `[address]` in global memory, and `[address]` in shared memory.
+/// `[map, {coordinates}]` or `[address]` in global memory, and an address in shared memory.
 BulkCopy Block::bulkCopy(Warp &warp, const Instruction &instruction, unsigned lane,
-                         const std::vector<Operand> &inGlobal, const Operand &inShared) const {
+                         const std::vector<Operand> &inGlobal, uint64_t inShared) const {
   BulkCopy copy{};
   copy.isTensor = instruction.says("tensor");
-  copy.inShared = get(warp, inShared, lane);
+  copy.inShared = inShared;
   copy.inGlobal = get(warp, inGlobal[0], lane);
   if (copy.inShared % (copy.isTensor ? 128 : 16))
-    throw Fault("a bulk copy at byte " + std::to_string(copy.inShared - kSharedBase) +
-                " of shared memory, which is misaligned");
+    throw Fault("a bulk copy at " + shared.nameOf(copy.inShared) + ", which is misaligned");
   if (!copy.isTensor) {
     copy.bytes = unsigned(get(warp, instruction.operands[2][0], lane));
     if (copy.bytes % 16 || copy.inGlobal % 16)
@@ -91,34 +92,53 @@ BulkCopy Block::bulkCopy(Warp &warp, const Instruction &instruction, unsigned la
 // Loads
 //===----------------------------------------------------------------------===//
 
-/// `[to], [from], bytes, [mbarrier]`, or with a tensor map and without bytes.
+/// `[to], [from], bytes, [mbarrier]`, or with a tensor map and without bytes; at last, for a
+/// multicast, a bit for each block of the cluster, in which it goes to the same places.
 void Block::startBulkLoad(Warp &warp, const Instruction &instruction, unsigned lane) {
   const auto &operands = instruction.operands;
-  BulkCopy copy = bulkCopy(warp, instruction, lane, operands[1], operands[0][0]);
-  copy.mbarrier = get(warp, operands[copy.isTensor ? 2 : 3][0], lane);
+  uint64_t inShared = get(warp, operands[0][0], lane);
+  Block &there = blockAt(instruction, inShared);
+  BulkCopy copy = bulkCopy(warp, instruction, lane, operands[1], inShared);
+  unsigned next = copy.isTensor ? 2 : 3;
+  copy.mbarrier = get(warp, operands[next][0], lane);
+  if (&blockAt(instruction, copy.mbarrier) != &there)
+    throw Fault("a bulk copy reports to another block than it goes to");
+  unsigned blocks = 1u << there.rank;
+  if (instruction.says("multicast::cluster"))
+    blocks = uint16_t(get(warp, operands.at(next + 1)[0], lane));
+  if (!blocks || blocks >> cluster.size())
+    throw Fault("a multicast to blocks " + std::to_string(blocks) + ", as bits, of a cluster of " +
+                std::to_string(cluster.size()));
   unsigned thread = threadOf(warp, lane);
   Knowledge known = clocks.knowledgeOf(thread);
-  Mbarrier &mbarrier = mbarriers.findForCopy(copy.mbarrier, thread, known);
-  Access access{mbarrier.engine, mbarrier.timeOfPhase(), &known, /*isAsync=*/true};
-  forEachPiece(copy, [&](uint64_t inShared, uint64_t inGlobal, int from, int to) {
-    checkGlobal(inGlobal, from, to);
-    shared.startCopy(inShared, 16, access);
+  forEachLane(blocks, [&](unsigned rank) {
+    Block &target = cluster.at(rank);
+    Mbarrier &mbarrier = target.mbarriers.findForCopy(copy.mbarrier, thread, known);
+    Access access{mbarrier.engine, mbarrier.timeOfPhase(), &known, /*isAsync=*/true};
+    target.noteVisit(thread, access.actor, access.time);
+    forEachPiece(copy, [&](uint64_t inShared, uint64_t inGlobal, int from, int to) {
+      checkGlobal(inGlobal, from, to);
+      target.shared.startCopy(inShared, 16, access);
+    });
+    underWay.push_back(
+        {&instruction, warp.number, [this, copy, &target] { landBulkLoad(copy, target); }});
   });
-  underWay.push_back({&instruction, warp.number, [this, copy] { landBulkLoad(copy); }});
 }
 
-void Block::landBulkLoad(const BulkCopy &copy) {
-  Mbarrier &mbarrier = mbarriers.find(copy.mbarrier);
+void Block::landBulkLoad(const BulkCopy &copy, Block &target) {
+  if (&target != this && target.hasEnded())
+    throw Fault("a bulk copy comes to block " + std::to_string(target.block) + ", which has ended");
+  Mbarrier &mbarrier = target.mbarriers.find(copy.mbarrier);
   Knowledge none;
   Access access{mbarrier.engine, mbarrier.timeOfPhase(), &none, /*isAsync=*/true};
   forEachPiece(copy, [&](uint64_t inShared, uint64_t inGlobal, int from, int to) {
     unsigned char data[16] = {};
     memcpy(data + from, reinterpret_cast<const unsigned char *>(inGlobal) + from,
            size_t(to - from));
-    shared.endCopy(inShared, data, 16, access);
+    target.shared.endCopy(inShared, data, 16, access);
   });
-  if (mbarriers.bring(mbarrier, copy.bytes))
-    wake(copy.mbarrier);
+  if (target.mbarriers.bring(mbarrier, copy.bytes))
+    target.wake(copy.mbarrier);
 }
 
 //===----------------------------------------------------------------------===//
@@ -128,12 +148,12 @@ void Block::landBulkLoad(const BulkCopy &copy) {
 /// `[to], [from], bytes`, or with a tensor map and without bytes.
 void Block::startBulkStore(Warp &warp, const Instruction &instruction, unsigned lane) {
   const auto &operands = instruction.operands;
-  BulkCopy copy = bulkCopy(warp, instruction, lane, operands[0], operands[1][0]);
+  BulkCopy copy = bulkCopy(warp, instruction, lane, operands[0], get(warp, operands[1][0], lane));
   unsigned thread = threadOf(warp, lane);
   Lane &self = warp.lane[lane];
   copy.group = self.bulkGroups;
   if (!self.storeActor)
-    self.storeActor = clocks.addActors("a bulk store of thread " + std::to_string(thread), 1);
+    self.storeActor = clocks.addActors("a bulk store of " + clocks.nameOf(thread), 1);
   Knowledge known = clocks.knowledgeOf(thread);
   Access access{self.storeActor, copy.group + 1, &known, /*isAsync=*/true};
   forEachPiece(copy, [&](uint64_t inShared, uint64_t inGlobal, int from, int to) {

@@ -1,4 +1,4 @@
-//===- Clocks.cpp - what happened before what, in one block ---------------===//
+//===- Clocks.cpp - what happened before what, in one cluster -------------===//
 #include "Clocks.h"
 #include <algorithm>
 #include <functional>
@@ -52,7 +52,10 @@ bool Knowledge::covers(const Knowledge &other) const {
 // Clocks
 //===----------------------------------------------------------------------===//
 
-void Clocks::reset(unsigned threads) {
+void Clocks::reset(unsigned blocks, unsigned threadsOfEach, unsigned first) {
+  unsigned threads = blocks * threadsOfEach;
+  threadsPerBlock = threadsOfEach;
+  firstBlock = first;
   auto nothing = std::make_shared<Knowledge>();
   nothing->seen.assign(threads, 0);
   nothing->fenced.assign(threads, 0);
@@ -72,7 +75,14 @@ unsigned Clocks::addActors(const std::string &name, unsigned count) {
 }
 
 std::string Clocks::nameOf(unsigned actor) const {
-  return isThread(actor) ? "thread " + std::to_string(actor) : names[actor - known.size()];
+  return isThread(actor) ? "thread " + std::to_string(actor % threadsPerBlock) + blockOf(actor)
+                         : names[actor - known.size()];
+}
+
+std::string Clocks::blockOf(unsigned thread) const {
+  return known.size() == threadsPerBlock
+             ? ""
+             : " of block " + std::to_string(firstBlock + thread / threadsPerBlock);
 }
 
 Knowledge Clocks::knowledgeOf(unsigned thread) const {

@@ -1,4 +1,4 @@
-//===- Clocks.h - what happened before what, in one block ---------*- C++ -*-===//
+//===- Clocks.h - what happened before what, in one cluster -------*- C++ -*-===//
 //
 // Vector clocks. An actor is a thread, or what works for one on its own: a
 // warpgroup's tensor cores, a copy. An actor's time is a count that grows; what it does
@@ -43,11 +43,15 @@ class Clocks {
 public:
   static constexpr unsigned lanes = 32;
 
-  void reset(unsigned threads);
+  /// For the threads of a cluster's blocks, one block's after the other's. The first block has
+  /// number `firstBlock`.
+  void reset(unsigned blocks, unsigned threadsPerBlock, unsigned firstBlock);
   /// The first of `count` actors that follow each other, less than 32 of them.
   unsigned addActors(const std::string &name, unsigned count);
   std::string nameOf(unsigned actor) const;
   bool isThread(unsigned actor) const { return actor < known.size(); }
+  /// " of block 3"; nothing where the cluster has one block.
+  std::string blockOf(unsigned thread) const;
 
   unsigned timeOf(unsigned thread) const { return times[thread / lanes]; }
   /// Besides itself.
@@ -71,6 +75,7 @@ private:
   // Of the last that learned: others that knew the same know the same afterwards.
   SharedKnowledge before, learned, after;
   std::vector<std::string> names; // of actors that are no threads
+  unsigned threadsPerBlock = 0, firstBlock = 0;
 };
 
 } // namespace emulator

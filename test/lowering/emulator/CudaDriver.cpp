@@ -11,7 +11,7 @@
 // EJK_EMULATOR_STATISTICS=1   says what each launch executed, on standard error
 //
 //===----------------------------------------------------------------------===//
-#include "Block.h"
+#include "Cluster.h"
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -79,29 +79,30 @@ static void describe(const Launch &launch, const Statistics &statistics) {
   }
 }
 
-/// Runs several blocks at a time, which start in the order of their numbers: some wait for those
-/// before.
-static void runSideBySide(const Launch &launch, unsigned seed, Statistics *statistics) {
+/// Runs several clusters at a time, which start in the order of their numbers: blocks of some wait
+/// for blocks of those before.
+static void runSideBySide(const Launch &launch, unsigned clusters, unsigned seed,
+                          Statistics *statistics) {
   constexpr unsigned together = 4;
   Sums sums;
   std::mt19937 random(seed);
-  std::vector<std::unique_ptr<Block>> blocks;
+  std::vector<std::unique_ptr<Cluster>> running;
   unsigned started = 0;
-  auto start = [&](Block &block) {
-    bool isLeft = started < launch.blocks;
+  auto start = [&](Cluster &cluster) {
+    bool isLeft = started < clusters;
     if (isLeft)
-      block.begin(started++);
+      cluster.begin(started++);
     return isLeft;
   };
-  while (blocks.size() < together && started < launch.blocks) {
-    blocks.push_back(
-        std::make_unique<Block>(launch, allocations, seed + started, statistics, &sums));
-    start(*blocks.back());
+  while (running.size() < together && started < clusters) {
+    running.push_back(std::make_unique<Cluster>(
+        LaunchContext{launch, allocations, statistics, &sums}, seed + started));
+    start(*running.back());
   }
-  while (!blocks.empty()) {
-    size_t which = random() % blocks.size();
-    if (!blocks[which]->goOn() && !start(*blocks[which]))
-      blocks.erase(blocks.begin() + ptrdiff_t(which));
+  while (!running.empty()) {
+    size_t which = random() % running.size();
+    if (!running[which]->goOn() && !start(*running[which]))
+      running.erase(running.begin() + ptrdiff_t(which));
   }
 }
 
@@ -111,16 +112,17 @@ static int runLaunch(const Launch &launch) {
   bool counts = getenv("EJK_EMULATOR_STATISTICS") != nullptr;
   try {
     unsigned first = seed ? unsigned(atoi(seed)) : 0;
+    unsigned clusters = launch.blocks / launch.kernel->clusterBlocks;
     const std::vector<Instruction> &code = launch.kernel->code;
     if (std::any_of(code.begin(), code.end(),
                     [](const Instruction &each) { return each.action == Action::addInMemory; })) {
-      runSideBySide(launch, first, counts ? &statistics : nullptr);
+      runSideBySide(launch, clusters, first, counts ? &statistics : nullptr);
     } else {
-      Block block(launch, allocations, first, counts ? &statistics : nullptr);
+      Cluster cluster({launch, allocations, counts ? &statistics : nullptr, nullptr}, first);
       // A device runs them in any order. Where one writes another's rows, the last one decides.
       bool backwards = getenv("EJK_EMULATOR_BACKWARDS") != nullptr;
-      for (unsigned i = 0; i < launch.blocks; ++i)
-        block.run(backwards ? launch.blocks - 1 - i : i);
+      for (unsigned i = 0; i < clusters; ++i)
+        cluster.run(backwards ? clusters - 1 - i : i);
     }
   } catch (Fault &fault) {
     lastFault = launch.kernel->name + ": " + fault.what();
@@ -212,6 +214,11 @@ EXPORT int cuLaunchKernel(void *function, unsigned gridX, unsigned gridY, unsign
   const Kernel &kernel = *static_cast<const Kernel *>(function);
   if (gridY * gridZ * blockY * blockZ != 1 || threads % 32)
     return invalidValue;
+  if (gridX % kernel.clusterBlocks) {
+    fprintf(stderr, "emulator: no launch: %u blocks in clusters of %u\n", gridX,
+            kernel.clusterBlocks);
+    return invalidValue;
+  }
   Launch launch{&kernel, {}, gridX, threads, sharedBytes};
   for (unsigned i = 0; i < kernel.parameterBytes.size(); ++i) {
     launch.arguments.emplace_back();

@@ -5,25 +5,30 @@
 using namespace emulator;
 
 /// `mbarrier.arrive state, [address], count` and `mbarrier.arrive.expect_tx state,
-/// [address], bytes`; a state is the number of the phase.
+/// [address], bytes`; a state is the number of the phase. The mbarrier may be another block's.
 void Block::arriveAtMbarrier(Warp &warp, const Instruction &instruction, unsigned lane) {
   const auto &operands = instruction.operands;
   uint64_t address = get(warp, operands[1][0], lane);
   uint64_t number = operands.size() > 2 ? uint32_t(get(warp, operands[2][0], lane)) : 1;
   unsigned thread = threadOf(warp, lane);
   bool expects = instruction.says("expect_tx");
-  Mbarrier &mbarrier = mbarriers.find(address, thread);
+  Block &target = blockAt(instruction, address);
+  Mbarrier &mbarrier = target.mbarriers.find(address, thread);
+  target.noteVisit(thread, thread, clocks.timeOf(thread));
+  bool isRemote = &target != this;
+  mbarrier.hasRemote |= isRemote;
   unsigned phase = mbarrier.phase;
-  if (!instruction.says("relaxed"))
+  // Other blocks' threads are beyond the scope that an arrival has if it does not say one.
+  if (!instruction.says("relaxed") && (!isRemote || instruction.says("cluster")))
     clocks.publish(thread, 1, mbarrier.brought);
   if (expects)
-    mbarriers.expect(mbarrier, number);
-  bool ends = mbarriers.arrive(mbarrier, expects ? 1 : number);
+    target.mbarriers.expect(mbarrier, number);
+  bool ends = target.mbarriers.arrive(mbarrier, expects ? 1 : number);
   if (ends && instruction.says("noComplete"))
     throw Fault("a phase ends by an arrival that says it does not");
   set(warp, operands[0][0], lane, phase);
   if (ends)
-    wake(address);
+    target.wake(address);
 }
 
 /// Other instructions than arrivals and waits.
@@ -35,8 +40,11 @@ void Block::prepareMbarrier(Warp &warp, const Instruction &instruction, unsigned
     return mbarriers.initialize(address, uint32_t(get(warp, operands[1][0], lane)), thread);
   if (instruction.says("inval"))
     return mbarriers.invalidate(address, thread);
-  if (mbarriers.expect(mbarriers.find(address, thread), get(warp, operands[1][0], lane)))
-    wake(address);
+  Block &target = blockAt(instruction, address);
+  Mbarrier &mbarrier = target.mbarriers.find(address, thread);
+  target.noteVisit(thread, thread, clocks.timeOf(thread));
+  if (target.mbarriers.expect(mbarrier, get(warp, operands[1][0], lane)))
+    target.wake(address);
 }
 
 /// `cp.async.mbarrier.arrive [address]`: an arrival when all copies are there that the
@@ -49,7 +57,7 @@ void Block::arriveAfterCopies(Warp &warp, const Instruction &instruction, unsign
   if (!instruction.says("noinc"))
     ++mbarrier.pending;
   if (!self.copyActor)
-    self.copyActor = clocks.addActors("a copy of thread " + std::to_string(thread), 1);
+    self.copyActor = clocks.addActors("a copy of " + clocks.nameOf(thread), 1);
   unsigned time = ++self.arrivals;
   for (Copy &copy : self.copies)
     if (!copy.arrival)
@@ -75,6 +83,9 @@ void Block::waitAtMbarrier(Warp &warp, const Instruction &instruction, Mask acti
     uint64_t address = get(warp, operands[1][0], l), phase = get(warp, operands[2][0], l);
     Lane &lane = warp.lane[l];
     const Mbarrier &mbarrier = mbarriers.find(address, threadOf(warp, l));
+    if (mbarrier.hasRemote && !instruction.says("cluster") && !instruction.says("relaxed"))
+      throw Fault("waits without .acquire.cluster for " + mbarriers.nameOf(address) +
+                  ", at which threads of other blocks arrive");
     bool isOver = instruction.says("parity") ? (mbarrier.phase & 1) != (phase & 1)
                                              : mbarrier.phase > uint32_t(phase);
     if (!isOver && instruction.says("try_wait") && random() % 8) {

@@ -3,8 +3,8 @@
 
 using namespace emulator;
 
-static std::string nameOf(uint64_t address) {
-  return "the mbarrier at byte " + std::to_string(address - kSharedBase) + " of shared memory";
+std::string Mbarriers::nameOf(uint64_t address) const {
+  return "the mbarrier at " + shared.nameOf(address);
 }
 
 void Mbarriers::initialize(uint64_t address, uint64_t count, unsigned thread) {
@@ -39,8 +39,7 @@ void Mbarriers::fence(unsigned thread) {
 Mbarrier &Mbarriers::find(uint64_t address) {
   auto it = all.find(address);
   if (it == all.end())
-    throw Fault("no mbarrier at byte " + std::to_string(int64_t(address - kSharedBase)) +
-                " of shared memory");
+    throw Fault("no mbarrier at " + shared.nameOf(address));
   return it->second;
 }
 
@@ -56,8 +55,8 @@ Mbarrier &Mbarriers::findForCopy(uint64_t address, unsigned thread, const Knowle
                    (mbarrier.fenced && known.has(mbarrier.initializer, mbarrier.fenced));
   if (!isVisible)
     throw Fault("a copy reports to " + nameOf(address) +
-                ", which lacks fence.mbarrier_init since thread " +
-                std::to_string(mbarrier.initializer) + " initialized it");
+                ", which lacks fence.mbarrier_init since " + clocks.nameOf(mbarrier.initializer) +
+                " initialized it");
   return mbarrier;
 }
 

@@ -23,6 +23,7 @@ struct Mbarrier {
   SharedKnowledge completed; // by those of earlier ones
   // Who initialized it, and when that was made visible to copies, 0 for not yet.
   unsigned initializer, initialized, fenced = 0;
+  bool hasRemote = false; // threads of other blocks that arrive
 
   /// When what a copy brings in this phase is there.
   unsigned timeOfPhase() const { return phase + 1; }
@@ -50,6 +51,7 @@ public:
   bool expect(Mbarrier &mbarrier, uint64_t bytes);
   bool bring(Mbarrier &mbarrier, uint64_t bytes);
 
+  std::string nameOf(uint64_t address) const;
   /// What it waits for.
   std::string describe(uint64_t address) const;
 

@@ -31,7 +31,8 @@ unsigned bytesOf(const std::string &type) {
 /// Loads, stores and copies; false where it is none.
 bool classifyMemory(Instruction &instruction, const Parts &parts) {
   const std::string &opcode = instruction.opcode;
-  bool isShared = contains(parts, "shared") || contains(parts, "shared::cta");
+  bool isShared = contains(parts, "shared") || contains(parts, "shared::cta") ||
+                  contains(parts, "shared::cluster");
   instruction.space = isShared ? Space::shared : Space::global;
   bool isMemory = isShared || contains(parts, "global");
   if (startsWith(opcode, "ld.param")) {
@@ -68,7 +69,7 @@ bool classifyMemory(Instruction &instruction, const Parts &parts) {
 bool classifyBulkCopy(Instruction &instruction, const Parts &parts) {
   if (!startsWith(instruction.opcode, "cp.async.bulk."))
     return false;
-  for (const char *other : {"multicast::cluster", "im2col", "reduce"})
+  for (const char *other : {"im2col", "reduce"})
     if (contains(parts, other))
       return false;
   auto isMemory = [](const std::string &part) {
@@ -100,8 +101,6 @@ bool classifyMbarrier(Instruction &instruction, const Parts &parts) {
     instruction.hasResult = true;
     if (parts[1] == "arrive") {
       instruction.action = Action::arriveAtMbarrier;
-      if (contains(parts, "shared::cluster"))
-        throw Fault("an mbarrier of another block is not emulated");
     } else if (parts[1] == "try_wait" || parts[1] == "test_wait") {
       instruction.action = Action::waitAtMbarrier;
     } else if (parts[1] == "init" || parts[1] == "inval" || parts[1] == "expect_tx") {
@@ -110,6 +109,22 @@ bool classifyMbarrier(Instruction &instruction, const Parts &parts) {
     } else {
       return false;
     }
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/// What only blocks of a cluster have use for.
+bool classifyCluster(Instruction &instruction, const Parts &parts) {
+  const std::string &opcode = instruction.opcode;
+  if (opcode == "mapa.shared::cluster.u32" || opcode == "mapa.shared::cluster.u64") {
+    instruction.action = Action::mapAddress;
+    instruction.hasResult = true;
+  } else if (startsWith(opcode, "barrier.cluster.arrive") && !contains(parts, "relaxed")) {
+    instruction.action = Action::arriveAtClusterBarrier;
+  } else if (startsWith(opcode, "barrier.cluster.wait")) {
+    instruction.action = Action::waitAtClusterBarrier;
   } else {
     return false;
   }
@@ -229,8 +244,9 @@ void emulator::classify(Instruction &instruction) {
     instruction.action = Action::move;
     instruction.hasResult = true;
   } else if (classifyBulkCopy(instruction, parts) || classifyMbarrier(instruction, parts) ||
-             classifyMemory(instruction, parts) || classifyBarrier(instruction, parts) ||
-             classifyGroup(instruction, parts) || classifyCollective(instruction, parts)) {
+             classifyCluster(instruction, parts) || classifyMemory(instruction, parts) ||
+             classifyBarrier(instruction, parts) || classifyGroup(instruction, parts) ||
+             classifyCollective(instruction, parts)) {
     return;
   } else if ((instruction.function = findFunction(opcode))) {
     instruction.hasResult = true;

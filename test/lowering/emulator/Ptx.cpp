@@ -2,6 +2,7 @@
 #include "Ptx.h"
 #include "Statements.h"
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 using namespace emulator;
@@ -146,11 +147,14 @@ Operand KernelParser::parseOperand(const std::string &text) {
     operand.number = uint64_t(std::stoll(word.substr(plus + 1)));
     word = trim(word.substr(0, plus));
   }
-  static const std::map<std::string, Special> specials = {{"%tid.x", Special::threadX},
-                                                          {"%ctaid.x", Special::blockX},
-                                                          {"%ntid.x", Special::threadsX},
-                                                          {"%nctaid.x", Special::blocksX},
-                                                          {"%laneid", Special::lane}};
+  static const std::map<std::string, Special> specials = {
+      {"%tid.x", Special::threadX},
+      {"%ctaid.x", Special::blockX},
+      {"%ntid.x", Special::threadsX},
+      {"%nctaid.x", Special::blocksX},
+      {"%laneid", Special::lane},
+      {"%cluster_ctarank", Special::rankInCluster},
+      {"%cluster_nctarank", Special::blocksInCluster}};
   const auto &names = kernel.parameterNames;
   if (auto it = specials.find(word); it != specials.end()) {
     operand.kind = Operand::Kind::special;
@@ -288,6 +292,19 @@ static unsigned threadRegistersOf(const std::string &head) {
   return threads && blocks ? std::min(255u, 65536 / (threads * blocks)) / 8 * 8 : 0;
 }
 
+/// `.reqnctapercluster 2` or `.reqnctapercluster 2, 1, 1`
+static unsigned clusterBlocksOf(const std::string &head) {
+  const std::string name = ".reqnctapercluster ";
+  size_t at = head.find(name);
+  if (at == std::string::npos)
+    return 1;
+  unsigned x = 0, y = 1, z = 1;
+  sscanf(head.c_str() + at + name.size(), "%u , %u , %u", &x, &y, &z);
+  if (!x || x > 8 || y * z != 1)
+    throw Fault("only clusters of 1 to 8 blocks in a row are emulated");
+  return x;
+}
+
 std::map<std::string, Kernel> emulator::parseModule(const std::string &text) {
   std::map<std::string, Kernel> kernels;
   std::map<std::string, uint64_t> dynamicSymbols;
@@ -306,6 +323,7 @@ std::map<std::string, Kernel> emulator::parseModule(const std::string &text) {
     for (const std::string &parameter : split(head.substr(open + 1, close - open - 1), ','))
       addParameter(parameter, kernel);
     kernel.threadRegisters = threadRegistersOf(head.substr(close));
+    kernel.clusterBlocks = clusterBlocksOf(head.substr(close));
     KernelParser parser(kernel, dynamicSymbols);
     for (const Statement &statement : definition.body)
       parser.add(statement);

@@ -22,7 +22,7 @@ struct Fault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-enum class Special { threadX, blockX, threadsX, blocksX, lane };
+enum class Special { threadX, blockX, threadsX, blocksX, lane, rankInCluster, blocksInCluster };
 
 struct Operand {
   enum class Kind { reg, number, special, parameter } kind = Kind::number;
@@ -35,6 +35,7 @@ enum class Action {
   // Each lane by itself.
   compute, // by `function`
   move,    // between registers, and to and from parts of one
+  mapAddress,
   load,
   store,
   loadParameter,
@@ -54,6 +55,8 @@ enum class Action {
   waitForBulkStores,
   nothing,
   waitAtMbarrier,
+  arriveAtClusterBarrier, // or all lanes together, as the instruction says
+  waitAtClusterBarrier,
   branch,
   leave,
   // The lanes of a warp together.
@@ -93,8 +96,8 @@ struct Instruction {
   ShuffleMode mode = ShuffleMode::index;
   bool isTransposed = false, isHalf = false, isTf32 = false;
   bool isSigned = false; // what a load fills the rest of a wider register with
-  unsigned columns = 0; // of a warpgroup's product
-  unsigned target = 0;  // of a branch
+  unsigned columns = 0;  // of a warpgroup's product
+  unsigned target = 0;   // of a branch
   std::string opcode, text;
   std::vector<std::string> parts; // of the opcode, between its dots
   unsigned line = 0;
@@ -111,6 +114,7 @@ struct Kernel {
   unsigned numRegisters = 0;
   unsigned threadRegisters = 0; // of the machine, at the start; 0 where nothing says so
   unsigned staticShared = 0;    // bytes; dynamic shared memory follows them
+  unsigned clusterBlocks = 1;   // that run together and reach each other's shared memory
   std::vector<Instruction> code;
   std::vector<std::string> registerNames;
 };
@@ -122,6 +126,9 @@ struct alignas(64) Argument {
 
 /// Where shared memory's window starts: not at 0, so that a null address faults.
 constexpr uint64_t kSharedBase = 1024;
+/// The cluster's window has this much for the window of each block, in the order of their ranks.
+/// What lies before these is the block's own window.
+constexpr uint64_t kClusterStride = 1 << 24;
 
 /// Parses a module; throws Fault.
 std::map<std::string, Kernel> parseModule(const std::string &text);

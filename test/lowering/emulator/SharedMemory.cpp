@@ -5,15 +5,19 @@
 
 using namespace emulator;
 
-void SharedMemory::reset(unsigned bytes) {
+void SharedMemory::reset(unsigned bytes, const std::string &ofWhich) {
+  ofBlock = ofWhich;
   data.assign(bytes, 0xff);
   cells.assign((bytes + 1) / 2, Cell());
 }
 
+std::string SharedMemory::nameOf(uint64_t address) const {
+  return "byte " + std::to_string(int64_t(address - kSharedBase)) + " of shared memory" + ofBlock;
+}
+
 void SharedMemory::fault(uint64_t address, const Access &access, const std::string &what,
                          unsigned other, unsigned line) const {
-  std::string text = clocks.nameOf(access.actor) + " " + what + " byte " +
-                     std::to_string(address - kSharedBase) + " of shared memory";
+  std::string text = clocks.nameOf(access.actor) + " " + what + " " + nameOf(address);
   if (other != nobody)
     text += ", after " + clocks.nameOf(other);
   if (line)
@@ -27,8 +31,8 @@ SharedMemory::Cell *SharedMemory::cellsAt(uint64_t address, unsigned bytes, cons
                 std::to_string(data.size()) + " of shared memory, at byte " +
                 std::to_string(int64_t(address - kSharedBase)));
   if (address % bytes)
-    throw Fault(std::string(what) + " " + std::to_string(bytes) + " bytes at byte " +
-                std::to_string(address - kSharedBase) + " of shared memory, which is misaligned");
+    throw Fault(std::string(what) + " " + std::to_string(bytes) + " bytes at " + nameOf(address) +
+                ", which is misaligned");
   return &cells[(address - kSharedBase) / 2];
 }
 

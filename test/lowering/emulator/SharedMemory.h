@@ -31,14 +31,14 @@ struct Access {
 
 class SharedMemory {
 public:
-  explicit SharedMemory(const Clocks &clocks) : clocks(clocks) {}
+  /// `line` is the line of the program that is executed, for what is said of faults.
+  SharedMemory(const Clocks &clocks, const unsigned &line) : clocks(clocks), line(line) {}
 
-  /// Forgets all, for the next block.
-  void reset(unsigned bytes);
-
-  /// The line of the program that what follows is on, for what is said of faults.
-  void setLine(unsigned number) { line = number; }
-  /// Of `bytes` at an address of shared memory's window, by a thread of the block.
+  /// Forgets all, for the next block. Faults name the memory by `ofBlock`, as in " of block 3".
+  void reset(unsigned bytes, const std::string &ofBlock);
+  /// "byte 64 of shared memory"
+  std::string nameOf(uint64_t address) const;
+  /// Of `bytes` at an address of shared memory's window, by a thread of the cluster.
   void read(uint64_t address, void *to, unsigned bytes, unsigned thread);
   void write(uint64_t address, const void *from, unsigned bytes, unsigned thread);
   /// What a copy brings, from its start to its end.
@@ -85,9 +85,10 @@ private:
                           unsigned other = nobody, unsigned line = 0) const;
 
   const Clocks &clocks;
+  const unsigned &line;
   std::vector<unsigned char> data;
   std::vector<Cell> cells;
-  unsigned line = 0;
+  std::string ofBlock;
 };
 
 } // namespace emulator

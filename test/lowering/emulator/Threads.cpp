@@ -13,7 +13,7 @@ uint64_t Block::get(const Warp &warp, const Operand &operand, unsigned lane) con
   case Operand::Kind::special:
     switch (Special(operand.index)) {
     case Special::threadX:
-      return threadOf(warp, lane);
+      return warp.number * lanes + lane;
     case Special::blockX:
       return block;
     case Special::threadsX:
@@ -22,6 +22,10 @@ uint64_t Block::get(const Warp &warp, const Operand &operand, unsigned lane) con
       return launch.blocks;
     case Special::lane:
       return lane;
+    case Special::rankInCluster:
+      return rank;
+    case Special::blocksInCluster:
+      return kernel.clusterBlocks;
     }
     [[fallthrough]];
   case Operand::Kind::parameter:
@@ -79,7 +83,10 @@ void Block::loadOrStore(Warp &warp, const Instruction &instruction, unsigned lan
   }
   if (instruction.space == Space::shared) {
     unsigned thread = threadOf(warp, lane);
-    isLoad ? shared.read(address, data, all, thread) : shared.write(address, data, all, thread);
+    Block &target = blockAt(instruction, address);
+    target.noteVisit(thread, thread, clocks.timeOf(thread));
+    isLoad ? target.shared.read(address, data, all, thread)
+           : target.shared.write(address, data, all, thread);
   } else {
     global.check(address, all);
     auto *place = reinterpret_cast<unsigned char *>(address);

@@ -4,9 +4,10 @@
 
 using namespace emulator;
 
-Warpgroup::Warpgroup(unsigned number, const Kernel &kernel, Clocks &clocks)
-    : threadRegisters(kernel.threadRegisters), number(number),
-      cores(clocks.addActors("a wgmma of warpgroup " + std::to_string(number), warps)),
+Warpgroup::Warpgroup(unsigned number, unsigned firstOfBlock, const Kernel &kernel, Clocks &clocks)
+    : threadRegisters(kernel.threadRegisters), number(number), firstOfBlock(firstOfBlock),
+      cores(clocks.addActors(
+          "a wgmma of warpgroup " + std::to_string(number) + clocks.blockOf(firstOfBlock), warps)),
       kernel(kernel), accumulating(kernel.numRegisters), reading(kernel.numRegisters) {
   for (auto &lines : writtenOn)
     lines.assign(kernel.numRegisters, 0);

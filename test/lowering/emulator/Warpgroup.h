@@ -29,10 +29,12 @@ class Warpgroup {
 public:
   static constexpr unsigned warps = 4, threads = warps * Clocks::lanes;
 
-  Warpgroup(unsigned number, const Kernel &kernel, Clocks &clocks);
+  /// `firstOfBlock` is the block's first thread in the cluster.
+  Warpgroup(unsigned number, unsigned firstOfBlock, const Kernel &kernel, Clocks &clocks);
 
   unsigned firstWarp() const { return number * warps; }
-  unsigned firstThread() const { return number * threads; }
+  /// In the cluster.
+  unsigned firstThread() const { return firstOfBlock + number * threads; }
   /// The tensor cores of the first warp; those of the others follow.
   unsigned coresActor() const { return cores; }
   /// Of each thread; 0 where it is not known, and setmaxnreg does nothing.
@@ -52,7 +54,7 @@ private:
   void checkStart(const Product &product) const;
   [[noreturn]] void fault(unsigned reg, const std::string &what, unsigned line) const;
 
-  unsigned number, cores, time = 0;
+  unsigned number, firstOfBlock, cores, time = 0;
   const Kernel &kernel;
   std::vector<Product> open; // of no group yet
   std::deque<std::vector<Product>> groups;
