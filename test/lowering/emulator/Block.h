@@ -69,7 +69,7 @@ struct BulkCopy {
 
 class Cluster;
 
-/// What all blocks of a launch have to do with. `sums` is null where no block adds to what another
+/// What all blocks of a launch share. `sums` is null where no block adds to what another
 /// has stored.
 struct LaunchContext {
   const Launch &launch;
@@ -80,7 +80,7 @@ struct LaunchContext {
 
 class Block {
 public:
-  /// Has place `rank` in its cluster.
+  /// The block's place in its cluster is `rank`.
   Block(Cluster &cluster, unsigned rank, const LaunchContext &context, unsigned seed);
 
   void begin(unsigned number);
@@ -89,11 +89,11 @@ public:
   Turn goOn();
 
   bool hasEnded() const { return !left; }
-  /// That the threads have ended must be all; throws Fault where something is under way.
+  /// Throws Fault where copies, bulk stores or wgmma of threads that have ended are under way.
   void checkEnd() const;
   /// Which warps wait, and where.
   std::string describeWaiting() const;
-  /// Of a barrier that only some threads have come to; nothing where there is none.
+  /// Says of a barrier that only some threads come to it; nothing where there is none.
   std::string describePartialBarrier() const;
   /// Lets those go on that wait at the cluster's barrier.
   void passClusterBarrier();
@@ -183,7 +183,8 @@ private:
   /// The block of the cluster in whose memory an instruction's address lies, which becomes one of
   /// that block's own window.
   Block &blockAt(const Instruction &instruction, uint64_t &address);
-  /// Of an actor that works for a thread of another block, or is that thread.
+  /// An actor touches this block's memory. It is a thread, or works for that thread. Only threads
+  /// of other blocks count.
   void noteVisit(unsigned thread, unsigned actor, unsigned time);
   void mapAddress(Warp &warp, const Instruction &instruction, unsigned lane);
   void comeToClusterBarrier(Warp &warp, const Instruction &instruction, Mask active);

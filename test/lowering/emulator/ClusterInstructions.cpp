@@ -38,7 +38,7 @@ void Block::noteVisit(unsigned thread, unsigned actor, unsigned time) {
   const std::vector<unsigned> &seen = clocks.knownTo(thread).seen;
   auto first = seen.begin() + firstThread;
   if (std::all_of(first, first + launch.threads, [](unsigned time) { return time == 0; }))
-    throw Fault("reaches shared memory of " + name + ", with no barrier since that began");
+    throw Fault("reaches shared memory of " + name + ", with no barrier since that block began");
   visits[actor] = {time, cluster.line};
 }
 
