@@ -81,12 +81,15 @@ void Block::checkEnd() const {
     for (const Lane &lane : warp.lane)
       if (!std::all_of(lane.copies.begin(), lane.copies.end(),
                        [](const Copy &copy) { return copy.hasLanded; }))
-        throw Fault("a thread ends while its copies are under way");
+        throw Fault("a thread" + clocks.blockOf(firstThread) +
+                    " ends while its copies are under way");
       else if (!lane.stores.empty())
-        throw Fault("a thread ends while its bulk stores are under way");
+        throw Fault("a thread" + clocks.blockOf(firstThread) +
+                    " ends while its bulk stores are under way");
   for (const Warpgroup &group : groups)
     if (group.isBusy())
-      throw Fault("a warpgroup ends while its wgmma are in flight");
+      throw Fault("a warpgroup" + clocks.blockOf(firstThread) +
+                  " ends while its wgmma are in flight");
 }
 
 std::string Block::describeWaiting() const {
@@ -98,8 +101,8 @@ std::string Block::describeWaiting() const {
       if (lane.state == Lane::gone)
         continue;
       if (lane.state == Lane::atWarp)
-        throw Fault("of a warp only some lanes come to '" + at.text + "', line " +
-                    std::to_string(at.line) + " of the PTX");
+        throw Fault("of a warp" + clocks.blockOf(firstThread) + " only some lanes come to '" +
+                    at.text + "', line " + std::to_string(at.line) + " of the PTX");
       if (&at == last)
         continue;
       last = &at;
@@ -118,7 +121,7 @@ std::string Block::describePartialBarrier() const {
   for (const Barrier &barrier : barriers)
     if (barrier.arrived)
       return "only " + std::to_string(barrier.arrived) + " of " + std::to_string(barrier.expected) +
-             " threads come to a barrier: ";
+             " threads" + clocks.blockOf(firstThread) + " come to a barrier: ";
   return "";
 }
 

@@ -33,7 +33,7 @@ bool Cluster::goOn() {
     return false;
   case Block::Turn::polled:
     // Where all turns end that way for so long, nobody else does anything.
-    if (++vainTurns == 10000)
+    if (++vainTurns == 10000 * size())
       failStuck();
     return true;
   case Block::Turn::much:

@@ -115,7 +115,7 @@ bool classifyMbarrier(Instruction &instruction, const Parts &parts) {
   return true;
 }
 
-/// What only blocks of a cluster have use for.
+/// What the blocks of a cluster do together; false where it is none of that.
 bool classifyCluster(Instruction &instruction, const Parts &parts) {
   const std::string &opcode = instruction.opcode;
   if (opcode == "mapa.shared::cluster.u32" || opcode == "mapa.shared::cluster.u64") {

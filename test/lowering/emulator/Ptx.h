@@ -126,8 +126,8 @@ struct alignas(64) Argument {
 
 /// Where shared memory's window starts: not at 0, so that a null address faults.
 constexpr uint64_t kSharedBase = 1024;
-/// The cluster's window has this much for the window of each block, in the order of their ranks.
-/// What lies before these is the block's own window.
+/// In the cluster's window each block has this many bytes, in the order of their ranks, from this
+/// address on. An address below it lies in the window of the block that uses it.
 constexpr uint64_t kClusterStride = 1 << 24;
 
 /// Parses a module; throws Fault.
