@@ -248,9 +248,19 @@ void ShapeAnalysis::constrainReshape(Operation *op) {
     return;
   }
   if (isa<tensor::ReshapeOp>(op)) {
-    if (auto shape = op->getOperand(1).getDefiningOp<tensor::FromElementsOp>())
-      for (auto [dim, size] : llvm::enumerate(shape.getElements().take_front(rankOf(to))))
+    Value shape = op->getOperand(1);
+    DenseIntElementsAttr known;
+    if (auto sizes = shape.getDefiningOp<tensor::FromElementsOp>()) {
+      for (auto [dim, size] : llvm::enumerate(sizes.getElements().take_front(rankOf(to))))
         unify(node(to, dim), node(size));
+    } else if (matchPattern(shape, m_Constant(&known))) {
+      for (auto [dim, size] : llvm::enumerate(known.getValues<APInt>())) {
+        unsigned number = makeNode();
+        nodes[number].constant = size.getSExtValue();
+        if (int64_t(dim) < int64_t(rankOf(to)))
+          unify(node(to, dim), number);
+      }
+    }
     return;
   }
   auto expand = cast<tensor::ExpandShapeOp>(op);

@@ -14,10 +14,11 @@
 using namespace mlir;
 using namespace ejk;
 
-/// Whether `op` is a view whose sizes the function computes, or makes their list.
+/// Whether `op` is a view whose sizes are known or the function computes, or makes their list.
 static bool isReshapeBySizes(Operation *op) {
   if (auto reshape = dyn_cast<tensor::ReshapeOp>(op))
-    return bool(reshape.getShape().getDefiningOp<tensor::FromElementsOp>());
+    return isa_and_nonnull<tensor::FromElementsOp, arith::ConstantOp>(
+        reshape.getShape().getDefiningOp());
   auto list = dyn_cast<tensor::FromElementsOp>(op);
   return list && llvm::all_of(list->getUsers(), [&](Operation *user) {
            auto reshape = dyn_cast<tensor::ReshapeOp>(user);

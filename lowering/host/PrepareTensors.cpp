@@ -70,7 +70,7 @@ static void materializeConstants(func::FuncOp function, llvm::DenseMap<Value, Va
       continue;
     std::function<bool(OpOperand &)> readsMemory = [&](OpOperand &use) {
       if (auto view = dyn_cast<tensor::ReshapeOp>(use.getOwner()))
-        return llvm::any_of(view->getUses(), readsMemory);
+        return &use == &view.getSourceMutable() && llvm::any_of(view->getUses(), readsMemory);
       auto generic = dyn_cast<linalg::GenericOp>(use.getOwner());
       return !isa<tensor::DimOp>(use.getOwner()) && !(generic && generic.isDpsInit(&use)) &&
              !isNullStart(use.getOwner(), use.get());

@@ -20,12 +20,12 @@ static bool keepsRows(tensor::ReshapeOp reshape) {
   auto shape = reshape.getShape().getDefiningOp<tensor::FromElementsOp>();
   auto from = dyn_cast<RankedTensorType>(source.getType()),
        to = dyn_cast<RankedTensorType>(reshape.getType());
-  if (!shape || !from || !to || std::min(from.getRank(), to.getRank()) <= int64_t(kRowDim))
+  if (!from || !to || std::min(from.getRank(), to.getRank()) <= int64_t(kRowDim))
     return false;
   return llvm::all_of(llvm::seq(kRowDim + 1), [&](unsigned dim) {
-    auto size = shape.getElements()[dim].getDefiningOp<tensor::DimOp>();
     if (!from.isDynamicDim(dim))
       return from.getDimSize(dim) == to.getDimSize(dim);
+    auto size = shape ? shape.getElements()[dim].getDefiningOp<tensor::DimOp>() : tensor::DimOp();
     return size && size.getSource() == source && size.getConstantIndex() == int64_t(dim);
   });
 }

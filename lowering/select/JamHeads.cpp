@@ -19,42 +19,42 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 
-/// Whether heads that share a tensor add up rows of `program`.
-static bool sumsOverHeads(tile::ProgramOp program) {
-  return llvm::any_of(program.getOutputs(), [](Value output) {
-    return output.hasOneUse() && isa<SumHeadsOp>(*output.user_begin());
-  });
-}
-
 /// The heads of `program`, if it pays to have several of them in one thread block.
 static std::optional<ProgramHeads> headsOfBlock(const ShapeAnalysis &shapes,
                                                 tile::ProgramOp program) {
   std::optional<ProgramHeads> heads =
-      sumsOverHeads(program) ? headsToJam(shapes, program) : std::nullopt;
+      llvm::any_of(program.getOutputs(), sumOverHeads) ? headsToJam(shapes, program) : std::nullopt;
   if (heads && !cost::jamsHeads(heads->carried))
     return std::nullopt;
   return heads;
 }
 
-/// The condition that so many heads share each of `heads.shared` that they can be jammed; null
-/// where they do not, or sizes do not tell.
-static ArrayAttr areMultiples(Builder &b, const ProgramHeads &heads) {
+/// The condition that `heads` are so many that they can be jammed; null where they are not, or
+/// sizes do not tell.
+static ArrayAttr canBeJammed(Builder &b, const ProgramHeads &heads) {
   auto isConstant = [](const DimExpr &size) { return size.kind == DimExpr::Kind::constant; };
+  auto number = [&](int64_t n) { return b.getI64IntegerAttr(n); };
   Attribute all = sizeAttribute(b, heads.all);
-  ArrayAttr multiples;
+  ArrayAttr condition;
   for (const DimExpr &few : heads.shared) {
     Attribute size = sizeAttribute(b, few);
     int64_t together =
         cost::kHeadsPerBlock * (isConstant(few) ? std::max<int64_t>(few.value, 1) : 1);
     if (!all || !size || (isConstant(heads.all) && heads.all.value % together))
       return {};
-    auto number = [&](int64_t n) { return b.getI64IntegerAttr(n); };
     // No tensor of no heads is a divisor.
-    Attribute divisor =
-        condition(b, "max", condition(b, "*", size, number(cost::kHeadsPerBlock)), number(1));
-    multiples = both(b, multiples, condition(b, "=", condition(b, "mod", all, divisor), number(0)));
+    Attribute divisor = ejk::condition(
+        b, "max", ejk::condition(b, "*", size, number(cost::kHeadsPerBlock)), number(1));
+    condition = both(b, condition,
+                     ejk::condition(b, "=", ejk::condition(b, "mod", all, divisor), number(0)));
   }
-  return multiples;
+  for (const DimExpr &same : heads.same) {
+    Attribute size = sizeAttribute(b, same);
+    if (!all || !size || (isConstant(heads.all) && isConstant(same)))
+      return {};
+    condition = both(b, condition, ejk::condition(b, "=", all, size));
+  }
+  return condition;
 }
 
 namespace {
@@ -88,11 +88,11 @@ private:
       std::optional<ProgramHeads> heads = headsOfBlock(shapes, program);
       if (!heads)
         continue;
-      ArrayAttr multiples = areMultiples(b, *heads);
+      ArrayAttr sizes = canBeJammed(b, *heads);
       Attribute blocks = countBlocks(b, shapes, program);
-      if (!multiples || !blocks)
+      if (!sizes || !blocks)
         return success();
-      own = both(b, own, multiples);
+      own = both(b, own, sizes);
       auto times = [&](Attribute size, int64_t n) {
         return condition(b, "*", size, b.getI64IntegerAttr(n));
       };

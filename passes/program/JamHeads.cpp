@@ -44,22 +44,47 @@ static bool isClonable(Operation *op) {
          (isMemoryEffectFree(op) && op->getNumRegions() == 0 && !isa<SlotRowsOp>(op));
 }
 
+/// The dimension of `parameter`, whose argument is of type `arg`, that counts heads, if it has one.
+static std::optional<unsigned> headsOfParameter(Value parameter, Type arg) {
+  auto slots = dyn_cast<SlotsType>(arg);
+  unsigned ofStep = slots ? cast<VectorType>(slots.getSlot()).getRank() : 0,
+           prefix = cast<RankedTensorType>(parameter.getType()).getRank() - ofStep;
+  return prefix ? std::optional(prefix - 1) : std::nullopt;
+}
+
+static bool areNumbers(Value rows) {
+  return cast<RankedTensorType>(rows.getType()).getRank() == kHeadsOfRows + 1;
+}
+
+SumHeadsOp ejk::sumOverHeads(Value output) {
+  auto sum = output.hasOneUse() ? dyn_cast<SumHeadsOp>(*output.user_begin()) : SumHeadsOp();
+  return sum && sum.getTensor() == output && sum.getDim() == kHeadsOfRows && !areNumbers(output)
+             ? sum
+             : SumHeadsOp();
+}
+
 std::optional<ProgramHeads> ejk::headsToJam(const ShapeAnalysis &shapes, ProgramOp program) {
-  Value first = program.getSequences().front();
-  ProgramHeads heads;
-  heads.all = shapes.dim(first, kHeadsOfRows);
   auto segments = program.getSegments();
   if (program.getSlices() != 1 || program.getTrailing() || program.getTurns() ||
       (segments && !segments->isWhole()))
     return std::nullopt;
-  for (Value rows : program.getSequences()) {
-    DimExpr own = shapes.dim(rows, kHeadsOfRows);
-    if (!(own == heads.all) && !llvm::is_contained(heads.shared, own))
-      heads.shared.push_back(own);
-  }
+  ProgramHeads heads;
+  heads.all = shapes.dim(program.getSequences().front(), kHeadsOfRows);
+  auto note = [&](SmallVector<DimExpr> &others, Value tensor, unsigned dim) {
+    DimExpr own = shapes.dim(tensor, dim);
+    if (!(own == heads.all) && !llvm::is_contained(others, own))
+      others.push_back(own);
+  };
+  for (Value rows : program.getSequences())
+    note(areNumbers(rows) ? heads.same : heads.shared, rows, kHeadsOfRows);
+  for (auto [parameter, arg] : llvm::zip(program.getParameters(), program.getParameterArgs()))
+    if (std::optional<unsigned> dim = headsOfParameter(parameter, arg.getType()))
+      note(heads.same, parameter, *dim);
   for (Value states : program.getInitialStates())
-    if (!(shapes.dim(states, kHeadsOfStates) == heads.all))
-      return std::nullopt;
+    note(heads.same, states, kHeadsOfStates);
+  for (Value output : program.getOutputs())
+    if (SumHeadsOp sum = sumOverHeads(output))
+      note(heads.shared, sum.getLike(), kHeadsOfRows);
   bool allClonable = true;
   program.getBlock().walk([&](Operation *op) {
     allClonable &= isClonable(op);
@@ -91,7 +116,7 @@ static SmallVector<Value> sizesOf(OpBuilder &b, Location loc, Value tensor, unsi
                                   RankedTensorType type, Value heads) {
   SmallVector<Value> sizes;
   for (auto [d, size] : llvm::enumerate(type.getShape()))
-    sizes.push_back(d == dim ? heads
+    sizes.push_back(d == dim && ShapedType::isDynamic(size) ? heads
                     : ShapedType::isDynamic(size)
                         ? tensor::DimOp::create(b, loc, tensor, d).getResult()
                         : arith::ConstantIndexOp::create(b, loc, size).getResult());
@@ -134,13 +159,10 @@ public:
 
 private:
   bool isShared(Value rows) {
-    return !(shapes.dim(rows, kHeadsOfRows) == shapes.dim(first(), kHeadsOfRows));
+    return !areNumbers(rows) &&
+           !(shapes.dim(rows, kHeadsOfRows) == shapes.dim(first(), kHeadsOfRows));
   }
   Value first() { return program.getSequences().front(); }
-  /// Whether the heads that share a tensor add up the rows of `output`.
-  static bool isSummed(Value output) {
-    return output.hasOneUse() && isa<SumHeadsOp>(*output.user_begin());
-  }
 
   void makeProgram() {
     headsOfAll = tensor::DimOp::create(b, loc, first(), kHeadsOfRows);
@@ -174,16 +196,6 @@ private:
       block.addArgument(type, loc);
   }
 
-  /// The dimension of `parameter`, whose argument is of type `arg`, that counts heads which do not
-  /// share it.
-  std::optional<unsigned> headsOfParameter(Value parameter, Type arg) {
-    auto slots = dyn_cast<SlotsType>(arg);
-    unsigned ofStep = slots ? cast<VectorType>(slots.getSlot()).getRank() : 0,
-             prefix = cast<RankedTensorType>(parameter.getType()).getRank() - ofStep;
-    if (!prefix || !(shapes.dim(parameter, prefix - 1) == shapes.dim(first(), kHeadsOfRows)))
-      return std::nullopt;
-    return prefix - 1;
-  }
   SlotsType slotOfParameter(Type arg) {
     auto slots = dyn_cast<SlotsType>(arg);
     auto vector = slots ? cast<VectorType>(slots.getSlot()) : VectorType::get({1}, arg);
@@ -195,7 +207,7 @@ private:
   /// Rows that heads add up are those of one.
   RankedTensorType typeOfOutput(Value output) {
     auto type = cast<RankedTensorType>(output.getType());
-    if (!isSummed(output))
+    if (!sumOverHeads(output))
       return joinedType(type, kHeadsOfRows, count);
     SmallVector<int64_t> shape(type.getShape());
     if (!ShapedType::isDynamic(shape[kHeadsOfRows]))
@@ -214,7 +226,7 @@ private:
       auto type = cast<RankedTensorType>(before.getType());
       unsigned dim = isRows ? kHeadsOfRows : kHeadsOfStates;
       Value whole = after;
-      if (!isRows || !isSummed(before))
+      if (!isRows || !sumOverHeads(before))
         whole = reshape(b, loc, after, type, sizesOf(b, loc, after, dim, type, headsOfAll));
       before.replaceAllUsesWith(whole);
     }
@@ -298,7 +310,7 @@ private:
     for (auto [number, map] : llvm::enumerate(maps))
       for (Operation *op : ops) {
         auto store = dyn_cast<StoreOp>(op);
-        if (store && isSummed(outputOf(store))) {
+        if (store && sumOverHeads(outputOf(store))) {
           terms[store].push_back(map.lookup(store.getTile()));
           continue;
         }
@@ -354,7 +366,7 @@ private:
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(clone);
     auto shift = [&](OpOperand &place, int64_t by) { place.set(add(place.get(), number * by)); };
-    if (auto load = dyn_cast<LoadOp>(op))
+    if (auto load = dyn_cast<LoadOp>(op); load && ofHeads.contains(load.getRows()))
       shift(cast<LoadOp>(clone).getChannelMutable(), elementsOf(load.getRows().getType().getRow()));
     else if (auto store = dyn_cast<StoreOp>(op))
       shift(cast<StoreOp>(clone).getChannelMutable(),

@@ -13,10 +13,13 @@
 
 namespace ejk {
 
-/// The heads that a program's states and rows have, and the fewer ones of what its heads share.
+/// The heads of a program, and what must hold of others to have several of them in one block.
 struct ProgramHeads {
   DimExpr all;
+  /// Of rows of vectors that they share: a multiple of a block's heads shares each.
   llvm::SmallVector<DimExpr> shared;
+  /// Of numbers, parameters and states, where these have another name: they are as many.
+  llvm::SmallVector<DimExpr> same;
   /// The elements of the matrices that a loop over chunks carries for one head.
   int64_t carried = 0;
 };
@@ -25,8 +28,10 @@ struct ProgramHeads {
 /// program.
 std::optional<ProgramHeads> headsToJam(const ShapeAnalysis &shapes, tile::ProgramOp program);
 
-/// Replaces `program` by one that computes `count` adjacent heads, which share what has fewer heads
-/// than they are. `count` divides the heads that share it.
+/// The sum of `output`, rows of vectors that a program's heads add up; null where there is none.
+SumHeadsOp sumOverHeads(mlir::Value output);
+
+/// Replaces `program` by one that computes `count` adjacent heads, of sizes as `headsToJam` says.
 tile::ProgramOp jamHeads(const ShapeAnalysis &shapes, tile::ProgramOp program, int64_t count);
 
 } // namespace ejk
