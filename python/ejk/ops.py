@@ -23,6 +23,7 @@ Those whose signature ends in `**pools` take `pool`, `read_slots`, `write_slots`
 server keeps in a pool, and then return (o, pool)."""
 
 import functools
+import math
 from operator import index  # of a size that torch holds symbolic, the number
 
 from . import _arrays, _functions as f
@@ -158,7 +159,10 @@ def _check_operand(name, dtype, shape, main):
 def _scale(scale):
     if scale is None:
         return ()
-    return (("softmax_scale", number_text(_arrays.constant(_number("scale", scale))) + " : f64"),)
+    scale = _arrays.constant(_number("scale", scale))
+    if not math.isfinite(scale):
+        raise ValueError(f"{name_of_call()}: 'scale' must be finite, but is {scale!r}")
+    return (("softmax_scale", f"{number_text(scale)} : f64"),)
 
 
 def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, initial_state=None,

@@ -253,6 +253,14 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(ejk.TensorError, "600 channels"):
             ejk.ops.linear_attn(*np.zeros((3, 1, 2, 1, 600), np.float32))
 
+    def test_a_scale_that_is_not_finite(self):
+        q, k, v, gk = (arrays()[n] for n in ("q", "k", "v", "gk"))
+        for scale in (np.inf, -np.inf, np.nan):
+            for name, gate in (("gla", [gk]), ("simple_gla", []), ("linear_attn", [])):
+                with self.subTest(name, scale=scale), \
+                        self.assertRaisesRegex(ValueError, rf"^{name}: 'scale' must be finite, but is {scale}$"):
+                    getattr(ejk.ops, name)(q, k, v, *gate, scale=scale)
+
     def test_mlir_errors(self):
         with self.assertRaises(ejk.CompileError) as caught:
             ejk.compile("func.func @f(%q: tensor<?x?x?x4xf32>) -> f32 {\n  oops\n}")
