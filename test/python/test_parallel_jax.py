@@ -184,6 +184,8 @@ class ShardMap(unittest.TestCase):
                  lambda: parallel.recurrent(x, x, x, cu_seqlens=cu, axis="time")),
                 ("'q', 'k' and 'v' must have as many heads; repeat them before, but they have 4, 2, 4",
                  lambda: parallel.recurrent(x, x[:, :, :2], x, axis="time")),
+                (r"'g_gamma' must be \[H\], but is \[2, 4\]",  # heads as channels would be of the right shape
+                 lambda: parallel.recurrent(x, x, x, g_gamma=number[:, 0], axis="time")),
                 ("'q' and 'k' must have as many heads, which divide v's 4, but have 3 and 3",
                  lambda: parallel.delta_rule(x[:, :, :3], x[:, :, :3], x, number, axis="time"))):
             with self.assertRaisesRegex(ejk.TensorError, message):

@@ -201,6 +201,8 @@ def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, axis, scale=No
     """`ejk.ops.recurrent` of this device's rows. k and v have as many heads as q."""
     if g is not None and g.ndim == 4:
         g, gk = None, g if gk is None else g + gk
+    if g_gamma is not None and g_gamma.ndim != 1:
+        raise TensorError(f"'g_gamma' must be [H], but is {list(g_gamma.shape)}")
     return _run(axis, dict(q=q, k=k, v=v, g=g, g_gamma=g_gamma, gk=gk, gv=gv), initial_state,
                 cu_seqlens, False, scale=number("scale", scale))
 
