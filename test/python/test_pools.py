@@ -230,6 +230,17 @@ class Decode(unittest.TestCase):
         with self.assertRaisesRegex(ejk.TensorError, "'pool' must have matrices as slots with 'value_major'"):
             total(inputs[0], pool=vectors, read_slots=slots, write_slots=slots, value_major=True)
 
+    def test_pools_of_another_byte_order(self):
+        """A pool that is only read is copied. A copy of one that is written would be lost."""
+        rng = np.random.default_rng(0)
+        inputs, slots, pool = rows(rng, 2, 1), np.array([0, 1]), make_pool(rng, 3)[1]
+        swapped = pool.astype(pool.dtype.newbyteorder("S"))
+        wanted, found = (delta(*inputs, pool=p, read_slots=slots)[0] for p in (pool, swapped))
+        np.testing.assert_array_equal(found, wanted)
+        with self.assertRaisesRegex(ejk.TensorError, "is written where it lies"):
+            delta(*inputs, pool=swapped, read_slots=slots, write_slots=slots)
+        np.testing.assert_array_equal(swapped, pool)
+
 
 class Drafts(unittest.TestCase):
     """Several tokens, with the state after each to a slot of its own."""
