@@ -184,6 +184,14 @@ class Split(unittest.TestCase):
                 self.assertLessEqual(error(a.detach().float(), b.detach().float()), 2 ** -8,
                                      (name, what))
 
+    def test_gates_are_summed_up_in_two_steps(self):
+        """Segments of a multiple of the rows that a first sum takes, and of some more."""
+        with mock.patch.object(jobs, "_ROWS_OF_SUM", 5):
+            for name in ("gla", "simple_gla"):
+                for parts in ([10, 20, 10], [14, 13, 13]):
+                    with self.subTest(name, parts=parts):
+                        self.check(name, False, parts)
+
     def test_what_a_state_passes_through(self):
         """Gates of 16 bits, whose sum over a segment is not rounded to them, and Mamba-2's with a bias and
         a softplus: the last state of four segments has gone through three."""
@@ -398,10 +406,10 @@ class Split(unittest.TestCase):
     def test_a_partial_function(self):
         tensors, _ = case("gla", False)
         q = tensors.pop("q")
-        expected = ejk.ops.gla(q, **tensors, scale=0.5)
-        found = ejk.split(functools.partial(ejk.ops.gla, q, scale=0.5), **tensors, parts=3)
-        for a, b in zip(found, expected):
-            self.assertLessEqual(error(a, b), LIMIT)
+        partial = functools.partial(ejk.ops.gla, q, scale=0.5)
+        for more in ({}, {"scale": 2.0}):  # a keyword of the call is in the place of the partial function's
+            for a, b in zip(ejk.split(partial, **tensors, **more, parts=3), partial(**tensors, **more)):
+                self.assertLessEqual(error(a, b), LIMIT)
 
     def test_a_second_backward_says_what_to_do(self):
         tensors, options = case("simple_gla", False)
