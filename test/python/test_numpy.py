@@ -1,5 +1,6 @@
 """Recurrences on NumPy arrays: the tracer, the named functions, programs."""
 
+import functools
 import os
 import pathlib
 import pickle
@@ -300,6 +301,18 @@ class Programs(unittest.TestCase):
             path = pathlib.Path(folder) / "delta.ejk"
             gated_delta.package(path, *call, target="sm_90")
             self.assertEqual(path.read_bytes()[:8], b"EJKPKG\r\n")
+
+    def test_a_package_has_the_derivatives_that_are_asked_for(self):
+        a = arrays()
+        call = [a[n] for n in ("q", "k", "v", "g", "beta")]
+        text = ejk.compile(gated_delta.mlir(*call))
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "delta.ejk"
+            for write in (functools.partial(gated_delta.package, path, *call), functools.partial(text.package, path)):
+                for derivatives in range(2):
+                    write(derivatives=derivatives)
+                    names = [e["name"] for e in _program._manifest(path.read_bytes())["entries"]]
+                    self.assertEqual(names, ["gated_delta" + "_vjp" * n for n in range(derivatives + 1)])
 
     def test_the_target_of_a_gpu(self):
         targets = ("sm_80", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_120")
