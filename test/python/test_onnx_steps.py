@@ -35,13 +35,26 @@ def scan(**changed):
     return onnx.parser.parse_model(MODEL.replace("STEP", "\n".join({**STEP, **changed}.values())))
 
 
+def directed(inputs, outputs):
+    """The model, whose Scan takes its four inputs and gives its output in these directions: 1 is from the last step."""
+    model = scan()
+    model.graph.node[0].attribute.extend([helper.make_attribute("scan_input_directions", inputs),
+                                          helper.make_attribute("scan_output_directions", outputs)])
+    return model
+
+
+def values_of(model):
+    rng = np.random.default_rng(0)
+    return {i.name: rng.normal(size=[d.dim_value or 5 for d in i.type.tensor_type.shape.dim]).astype("f4") / 2
+            for i in model.graph.input}
+
+
 @unittest.skipIf(MISSING, MISSING)
 class Computed(unittest.TestCase):
     def check(self, **changed):
-        model, rng = scan(**changed), np.random.default_rng(0)
+        model = scan(**changed)
         onnx.checker.check_model(model)
-        given = {i.name: rng.normal(size=[d.dim_value or 5 for d in i.type.tensor_type.shape.dim]).astype("f4") / 2
-                 for i in model.graph.input}
+        given = values_of(model)
         wanted = onnx.reference.ReferenceEvaluator(model).run(None, given)
         for output, a, b in zip(model.graph.output, tuple_of(ejk.onnx.compile(model)(**given)), wanted, strict=True):
             with self.subTest(output=output.name, **changed):
@@ -72,6 +85,15 @@ class Computed(unittest.TestCase):
     def test_a_read_along_values(self):
         self.check(r="qc = Unsqueeze (q, column)\nr = MatMul (S1, qc)", o="o = Squeeze (r, column)")
 
+    def test_from_the_last_step_to_the_first(self):
+        """ONNX's evaluator knows no directions: it gets the rows in the other order."""
+        model, whole = directed([1] * 4, [1]), scan()
+        given = values_of(model)
+        turned = {n: x if n in ("S0", "Z0") else x[::-1] for n, x in given.items()}
+        *states, o = onnx.reference.ReferenceEvaluator(whole).run(None, turned)
+        for a, b in zip(ejk.onnx.compile(model)(**given), (*states, o[::-1]), strict=True):
+            self.assertLessEqual(off(a, b), LIMITS["f32"])
+
     def test_numbers_of_a_head(self):
         self.check(qr="p = Unsqueeze (q, row)\nn = MatMul (p, kc)\nqr = Mul (p, n)")
         self.check(z1="h = Constant <value_float = 0.5> ()\nc = Mul (z, h)\nz1 = Add (c, k)")
@@ -89,6 +111,11 @@ class Refused(unittest.TestCase):
     def step(self, op, words, **changed):
         with self.subTest(**changed):
             self.refused(scan(**changed), "node 0, Scan: ", *([f"its step's {op}: "] if op else []), words)
+
+    def test_directions(self):
+        for inputs, outputs in (([1] * 4, [0]), ([0] * 4, [1]), ([1, 1, 0, 1], [1]), ([0, 0, 0, 1], [0])):
+            with self.subTest(inputs=inputs, outputs=outputs):
+                self.refused(directed(inputs, outputs), "node 0, Scan: its inputs and outputs must go in one direction")
 
     def test_names(self):
         self.step("Squeeze", "its step's input 'nothing' is not known", o="o = Squeeze (nothing, row)")
