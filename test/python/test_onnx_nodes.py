@@ -66,6 +66,18 @@ class Constants(Compared):
                          helper.make_node("Cast", ["product"], ["y"], to=TensorProto.FLOAT)]
                 self.compare(model_of(21, nodes, {"x": (2, 3)}, {"y": (2, 3)}, [half, sizes]), self.X)
 
+    def test_columns_before_a_convolution(self):
+        """They are one number everywhere, in a Concat before the Conv."""
+        sizes = onnx.numpy_helper.from_array(np.array([2, 3, 2], np.int64), "sizes")
+        nodes = [helper.make_node("Concat", ["before", "x"], ["joined"], axis=2),
+                 helper.make_node("Conv", ["joined", "w"], ["y"], group=3)]
+        x, w = np.arange(30, dtype=np.float32).reshape(2, 3, 5), np.ones((3, 1, 3), np.float32)
+        for number in (0.0, 0.5):
+            value = helper.make_tensor("value", TensorProto.FLOAT, [1], [number])
+            before = helper.make_node("ConstantOfShape", ["sizes"], ["before"], value=value)
+            model = model_of(21, [before, *nodes], {"x": (2, 3, 5), "w": (3, 1, 3)}, {"y": (2, 3, 5)}, [sizes])
+            self.compare(model, x, w)
+
     def test_sparse_initializers(self):
         """Their indices are places of the elements in their order, or one for each axis."""
         values = helper.make_tensor("w", TensorProto.FLOAT, [3], [0.5, 2.0, 4.0])
