@@ -269,6 +269,24 @@ class Parts(unittest.TestCase):
         p = ejk.ops.kda(cq, ck, cv, -F.softplus(g), 2 * b.sigmoid())[0]
         self.assertLess(error(o, p * torch.rsqrt((p * p).mean(-1, keepdim=True) + 1e-6) * z.sigmoid()), 2e-6)
 
+    def test_eigenvalues_below_zero_in_parts(self):
+        """Rows of 16 bits beside those of float32, which are one program, of few heads and of more than 512."""
+        torch.manual_seed(6)
+        for kind, H in (("gated_delta_net", 2), ("gated_delta_net", 514), ("kda_block", 2)):
+            block, gate = getattr(ejk.ops, kind), (H, 4) if kind == "kda_block" else (H,)
+            q, k, v, z = torch.randn(4, 1, 64, H, 4)
+            g, b, weight = torch.randn(1, 64, *gate), torch.randn(1, 64, H), torch.randn(12 * H, 4) / 2
+            gates = (g, b, z) if kind == "kda_block" else (z, g, b)
+            constants = torch.rand(H), torch.randn(gate), torch.ones(4)
+
+            def run(dtype, **named):
+                return block(*(x.bfloat16().to(dtype) for x in (q, k, v, *gates, weight)), *constants, **named)[0]
+            found, wanted, other = (run(torch.bfloat16, allow_neg_eigval=True),
+                                    run(torch.float32, allow_neg_eigval=True), run(torch.float32))
+            with self.subTest(kind, heads=H):
+                self.assertLess(distance(found, wanted), 3e-2)
+                self.assertGreater(distance(other, wanted), 0.1)
+
     def test_a_bound_above_zero(self):
         x = torch.randn(1, 3, 2, 4)
         with self.assertRaisesRegex(ValueError, "kda_block: 'lower_bound' must be below 0, but is 5"):
