@@ -15,9 +15,9 @@ from . import _arrays, _doors, _program, _torch_flops, _torch_onnx
 from ._errors import EjkError, TensorError
 from ._torch_tensors import OWN, check_devices, check_no_tangent, describe, has_gradient, prepare, to_numpy
 
-__all__ = ["call", "call_in_pools", "check_devices", "concatenate", "copy", "describe", "has_gradient", "kept_zeros",
-           "namespace", "prepare", "quick", "quick_in_pools", "remember", "remember_in_pools", "take_along", "to_numpy",
-           "zeros_like"]
+__all__ = ["beside", "call", "call_in_pools", "check_devices", "concatenate", "copy", "describe", "has_gradient",
+           "kept_zeros", "namespace", "prepare", "quick", "quick_in_pools", "remember", "remember_in_pools", "take_along",
+           "to_numpy", "zeros_like"]
 
 #===------------------------------------------------------------------------===#
 # The operators
@@ -448,6 +448,21 @@ def _is_watched():
     """Whether something follows a call that knows no sites."""
     return (_is_compiling() or _peek_interpreter_stack() is not None or _len_torch_dispatch_stack()
             or forward_ad._current_level >= 0 or _jit_state() is not None)
+
+
+def beside(arrays, tensor, kept):
+    """NumPy arrays as a call takes them beside `tensor`: on its device. Copies there stay in `kept`, a dictionary that
+    belongs to the arrays, for later calls."""
+    device = tensor.device
+    if device.type == "cpu":
+        return arrays
+    if _is_traced([tensor]):
+        return [t.to(device) for t in prepare(arrays)]
+    with torch.inference_mode(False):  # a derivative would save no copy that was made under it
+        for array in arrays:
+            if (id(array), device) not in kept:  # with the array, so that no other one has its id
+                kept[id(array), device] = array, prepare([array])[0].to(device)
+    return [kept[id(array), device][1] for array in arrays]
 
 
 #: What arithmetic of indices takes.

@@ -5,13 +5,15 @@ import logging
 import unittest
 import unittest.mock
 
+import numpy as np
+import onnx
 import onnxruntime
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import ejk
 import ejk.onnx
-from ejk import _torch_onnx
+from ejk import _torch, _torch_onnx
 
 ops = ejk.ops
 
@@ -125,6 +127,27 @@ class Export(unittest.TestCase):
                     ("delta_rule", lambda: ops.kda(*fake(q2, k, v, gk, beta), lower_bound=-5.0))):
                 with self.assertRaisesRegex(ejk.EjkError, f"does not compute '{name}'"):
                     call()
+
+
+class Weights(unittest.TestCase):
+    """Those of a model, which are NumPy arrays, on the device of the tensors that it is called with."""
+
+    def test_results(self):
+        model = ejk.onnx.compile(onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+            g (float[N,3] x) => (float[N,3] y) <float[3] w = {0.5, 1, 2}> { y = Mul (x, w) }"""))
+        x = torch.ones(2, 3)
+        self.assertEqual(model(x).tolist(), [[0.5, 1, 2]] * 2)
+        found = model(x.to("meta"))
+        self.assertEqual((found.device.type, found.shape), ("meta", (2, 3)))
+
+    def test_copies_stay(self):
+        arrays, x, kept = [np.ones(3, "f4"), np.zeros(3, "f4")], torch.empty(1), {}
+        self.assertIs(_torch.beside(arrays, x, kept), arrays)
+        with unittest.mock.patch.object(_torch, "_is_traced", lambda tensors: False), torch.inference_mode():
+            first, second = (_torch.beside(arrays, x.to("meta"), kept) for _ in range(2))
+        self.assertEqual([t.device.type for t in first], ["meta"] * 2)
+        self.assertFalse(any(t.is_inference() for t in first))
+        self.assertTrue(all(a is b for a, b in zip(first, second)) and first[0] is not first[1])
 
 
 if __name__ == "__main__":

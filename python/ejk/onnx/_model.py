@@ -3,7 +3,7 @@
 import os
 import re
 
-from .. import _inspect
+from .. import _arrays, _inspect
 from .._errors import EjkError
 from . import _convolution, _known, _nodes, _opsets, _scan
 from ._errors import NodeError, check
@@ -58,6 +58,7 @@ class OnnxFunction:
     def __init__(self, text, name, inputs, outputs, weights):
         self._function = _inspect.compile(text, name)
         self.inputs, self.outputs, self.weights = inputs, outputs, weights
+        self._copies = {}  # of the weights, on other devices than a CPU
 
     def __repr__(self):
         return f"<ejk ONNX model ({', '.join(self.inputs)}) -> ({', '.join(self.outputs)})>"
@@ -74,7 +75,15 @@ class OnnxFunction:
             raise OnnxError(f"the model takes {', '.join(self.inputs)}, but "
                             + (f"{', '.join(missing)} is missing" if missing else
                                f"got {len(tensors)} tensors"))
-        return self._function(*[given[n] for n in self.inputs], *self.weights.values())
+        tensors = [given[n] for n in self.inputs]
+        return self._function(*tensors, *self._weights_beside(tensors))
+
+    def _weights_beside(self, tensors):
+        """The weights, where the tensors of a call are."""
+        door, weights = _arrays.common_door(zip(self.inputs, tensors)), list(self.weights.values())
+        if not weights or not hasattr(door, "beside"):
+            return weights
+        return door.beside(weights, next(t for t in tensors if _arrays.door_of(t) is door), self._copies)
 
     def mlir(self):
         """The function as MLIR."""
