@@ -307,8 +307,8 @@ def JamHeads : Pass<"ejk-jam-heads", "::mlir::ModuleOp"> {
     Why: the second-level cache adds up each head's gradients, which takes it longer than all else that it does.
     With two heads a block it adds half as many, and loads the shared rows half as often.
 
-    The alternative needs an even number of heads that share a row, and is taken where a launch has so many heads
-    that few multiprocessors idle. It is made for targets with `wgmma`, of programs without branches,
+    The alternative needs an even number of heads that share a row, and is taken where a launch has more heads
+    than multiprocessors. It is made for targets with `wgmma`, of programs without branches,
     where one block's registers hold both states.
 
     Results that are no sums have the same bits. Of the sums, products are rounded together.

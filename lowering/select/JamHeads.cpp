@@ -93,13 +93,7 @@ private:
       if (!sizes || !blocks)
         return success();
       own = both(b, own, sizes);
-      auto times = [&](Attribute size, int64_t n) {
-        return condition(b, "*", size, b.getI64IntegerAttr(n));
-      };
-      auto [least, each] = cost::kBlocksToJam;
-      when = both(b, when,
-                  condition(b, ">=", times(blocks, each),
-                            times(b.getStringAttr("device.multiprocessors"), least)));
+      when = both(b, when, condition(b, ">", blocks, b.getStringAttr("device.multiprocessors")));
     }
     if (!own)
       return success();

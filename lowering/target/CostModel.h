@@ -120,17 +120,12 @@ constexpr int64_t kRowsOfFinePackedSegment = 256;
 /// Wider states are divided into slices. passes/chunk has the same default.
 constexpr int64_t kStateElementsPerBlock = 128 * 128;
 
-/// The heads of one thread block, where they add up gradients of rows that they share, and the
-/// launches that are large enough for it: `least` blocks of one head for `each` multiprocessors.
-/// H200, derivative, a gate per head, bf16, 8 groups, one head a block and two, ms. States of
-/// 128x64: 4,4096, 128 heads 1.82 and 1.28; 2,4096, 112 heads, one group 1.10 and 0.87; 1,8192, 128
-/// heads, of which each has a multiprocessor of its own, 0.91 and 1.20. Of 64x128: 4,4096, 64 heads
-/// 0.83 and 0.60.
+/// The heads of one thread block, where they add up gradients of rows that they share, in launches
+/// of more heads than multiprocessors. H200, derivative, a gate per head, bf16, 8 groups, one head
+/// a block and two, ms. States of 128x64: 4,4096, 128 heads 1.80 and 1.27; 1,8192, 208 heads 1.74
+/// and 1.24; 2,4096, 112 heads, one group 1.10 and 0.87; 1,8192, 128 heads, of which each has a
+/// multiprocessor of its own, 0.91 and 1.20. Of 64x128: 4,4096, 64 heads 0.85 and 0.60.
 constexpr int64_t kHeadsPerBlock = 2;
-struct BlocksToJam {
-  int64_t least, each;
-};
-constexpr BlocksToJam kBlocksToJam = {3, 2};
 /// Whether such heads share a block, if a loop carries so many elements for each. Two states of
 /// 64x64 leave a block four warps, which take 1.08 of the time of two blocks (4,4096, 64 heads,
 /// 0.594 and 0.640 ms).
