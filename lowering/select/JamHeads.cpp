@@ -1,6 +1,7 @@
 //===- JamHeads.cpp - alternatives with several heads a thread block -----------===//
 #include "passes/program/JamHeads.h"
 #include "lowering/Passes.h"
+#include "lowering/layout/TileLayout.h"
 #include "lowering/select/Alternatives.h"
 #include "lowering/select/Conditions.h"
 #include "lowering/select/FewBlocks.h"
@@ -22,11 +23,11 @@ using namespace ejk;
 /// The heads of `program`, if it pays to have several of them in one thread block.
 static std::optional<ProgramHeads> headsOfBlock(const ShapeAnalysis &shapes,
                                                 tile::ProgramOp program) {
-  std::optional<ProgramHeads> heads =
-      llvm::any_of(program.getOutputs(), sumOverHeads) ? headsToJam(shapes, program) : std::nullopt;
-  if (heads && !cost::jamsHeads(heads->carried))
+  bool isLaidOut = program->hasAttr(kWarpsAttr);
+  if (isLaidOut || llvm::none_of(program.getOutputs(), sumOverHeads))
     return std::nullopt;
-  return heads;
+  std::optional<ProgramHeads> heads = headsToJam(shapes, program);
+  return heads && cost::jamsHeads(heads->carried) ? heads : std::nullopt;
 }
 
 /// The condition that `heads` are so many that they can be jammed; null where they are not, or

@@ -87,7 +87,9 @@ std::optional<ProgramHeads> ejk::headsToJam(const ShapeAnalysis &shapes, Program
       note(heads.shared, sum.getLike(), kHeadsOfRows);
   bool allClonable = true;
   program.getBlock().walk([&](Operation *op) {
-    allClonable &= isClonable(op);
+    auto store = dyn_cast<StoreOp>(op);
+    allClonable &= isClonable(op) &&
+                   (!store || llvm::is_contained(program.getOutputArgs(), store.getRows()));
     if (auto loop = dyn_cast<scf::ForOp>(op))
       for (Type type : loop.getResultTypes())
         if (auto vector = dyn_cast<VectorType>(type); vector && vector.getRank() == 2)
