@@ -149,6 +149,16 @@ $exit:
 """
 
 
+def stores(kernel):
+    """The end of a kernel of 64 threads that gives out[b, t] = a."""
+    return f"""  mad.lo.u32 %at, %block, 64, %thread;
+  ld.param.u64 %out, [{kernel}_param_0];
+  mul.wide.u32 %offset, %at, 4;
+  add.s64 %out, %out, %offset;
+  st.global.b32 [%out], %a;
+  ret;"""
+
+
 def signal(blocks, mistake=None):
     """out[b, t] = thread t of b's neighbour in the cluster. Blocks tell each other by mbarriers what
     they have written; to itself each tells it by an address of its own window."""
@@ -198,12 +208,7 @@ $arrived:
   mad.lo.u32 %to, %thread, 4, %to;
   ld.shared::cluster.b32 %a, [%to];
 {unless("barrier at the end", barrier)}
-  mad.lo.u32 %at, %block, 64, %thread;
-  ld.param.u64 %out, [signal_param_0];
-  mul.wide.u32 %offset, %at, 4;
-  add.s64 %out, %out, %offset;
-  st.global.b32 [%out], %a;
-  ret;
+{stores("signal")}
 }}
 """
 
@@ -239,12 +244,7 @@ def exchange(blocks, mistake=None):
   ld.shared::cluster.b32 %b, [%to];
   add.s32 %a, %a, %b;
 {unless("barrier at the end")}
-  mad.lo.u32 %at, %block, 64, %thread;
-  ld.param.u64 %out, [exchange_param_0];
-  mul.wide.u32 %offset, %at, 4;
-  add.s64 %out, %out, %offset;
-  st.global.b32 [%out], %a;
-  ret;
+{stores("exchange")}
 }}
 """
 
