@@ -19,7 +19,8 @@ import torch.multiprocessing as multiprocessing
 import ejk
 import ejk.parallel
 import ejk.parallel.torch as parallel
-from test_parallel import counted, error
+from test_parallel import error
+from test_parallel_processes import counted
 
 T, H, K, V = 200, 2, 64, 64
 CUTS = (0, 77, T)  # in a chunk, and inside of the third sequence
