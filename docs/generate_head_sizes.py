@@ -57,7 +57,7 @@ Each entry has the **bytes** over the least, then **slices × rows**, then **spi
 
 `g` is a gate per head in f32, `gk` one per key channel in bf16; rows are bf16. Nothing here was measured on a GPU:
 [performance.md](performance.md#other-head-sizes) has times. [head-sizes.json](head-sizes.json) has each kernel's stages, shared memory and
-registers, and the compiler's reasons (`ejk-compile --print-cost-model`). The rows are those of `--schedule=chunk --vjp --two-terms=few-channels`,
+registers, and the compiler's reasons (`ejk-compile --print-cost-model`). The rows are those of `--schedule=chunk --vjp --two-terms=few-channels --by-gates=never`,
 without the derivative's variant for few heads ([accuracy.md](accuracy.md)).
 """
 
@@ -132,7 +132,7 @@ def compiled(tools, arch, gate, K, V, folder):
     """The package, its figures of ptxas by kernel, and what the compiler said of it."""
     package = folder / "f.ejk"
     _, remarks = said(tools.bin / "ejk-compile", "-", "--schedule=chunk", "--vjp", "--two-terms=few-channels",
-                      f"--arch={arch}", "--cubin=never",
+                      "--by-gates=never", f"--arch={arch}", "--cubin=never",
                       "--print-cost-model", "-o", package, given=source(gate, K, V))
     said(tools.bin / "ejk-launch", package, f"--code={folder}")
     text = said(tools.ptxas, "-v", f"-arch={arch}", folder / f"{arch}.ptx", "-o", folder / "f.cubin")[1]

@@ -123,6 +123,15 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     all such derivatives are, with `few-channels` none. Results change: that rounding disappears.
     The derivative reads no saved states, has two kernels instead of one, and these spill registers.
 
+    Gates per channel without bounds may be weak in one head and strong in the next. With
+    `by-gates=many-rows` (the default) a copy before the function has `ejk.by_gates`: its programs for
+    weak gates and for strong ones stand side by side, and the device chooses for each head
+    (`ejk-select-schedule`). That takes a kernel that looks at the gates, so the copy needs rows enough to
+    pay for it: 2¹⁹ of all heads together, or 2¹⁷ where the recurrence corrects its state. Segments side
+    by side choose by gates themselves. The function then has `ejk.for_weak_gates`, with the same programs, so that one
+    kernel serves both. Heads that share rows or states, and derivatives over segments that start from saved states, have
+    none. Numbers change as between schedules.
+
     A function and its derivative choose alike: the states that f_fwd saves in chunks are the ones
     with which chunks are entered, and f_vjp reads them in chunks alone. Segments begin where chunks
     do, so that a split derivative reads what a forward without segments saved, and the other way
@@ -162,10 +171,16 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
            [{::llvm::cl::values(
              clEnumValN(::ejk::TwoTerms::fewChannels, "few-channels", "those of few channels"),
              clEnumValN(::ejk::TwoTerms::fewHeads, "few-heads", "those, and of few heads"),
-             clEnumValN(::ejk::TwoTerms::always, "always", "all"))}]>];
+             clEnumValN(::ejk::TwoTerms::always, "always", "all"))}]>,
+    Option<"byGates", "by-gates", "::ejk::ByGates", "::ejk::kDefaultByGates",
+           "which launches choose programs by the gates of each head", [{::llvm::cl::values(
+             clEnumValN(::ejk::ByGates::never, "never", "none"),
+             clEnumValN(::ejk::ByGates::manyRows, "many-rows", "those of many rows"),
+             clEnumValN(::ejk::ByGates::always, "always", "all"))}]>];
   let statistics = [Statistic<"numFunctions", "functions", "functions that got alternatives">,
                     Statistic<"numInTwoTerms", "two-terms", "functions or copies in two terms">,
                     Statistic<"numSplit", "split", "alternatives over segments">,
+                    Statistic<"numByGates", "by-gates", "functions or copies that choose by gates">,
                     Statistic<"numDirect", "direct", "alternatives without sums over heads">];
 }
 
@@ -194,6 +209,20 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
     of 16 rows, which take four times as strong gates, and go step by step where these leave theirs: in all
     programs of a group or in none, and only where no program has fewer stages of rows for that. A
     group that became one loop keeps the step-by-step path, and so does an f_fwd that is made for it.
+
+    In a function that chooses by gates (`ejk.by_gates`) such scans have two programs each, in chunks of one
+    basis and in chunks by blocks for gates of up to 5 nats a row, whose guard looks at each block. A program
+    before them reads the gates of each head's first chunk and writes two flags for the head. Each of the two
+    skips the heads whose flag is the other's, and they write the same results:
+
+    ```mlir
+    %weak, %strong = tile.program … sequences(%gk) finals(…) { … tile.range_guard 48.0 … tile.store_slot … }
+    %o = tile.program … skipping(%strong) outputs(…) { … }
+    %all = tile.program … skipping(%weak) into(%o) at [0] outputs(…) { … }
+    ```
+
+    One launch computes both where their blocks are alike; programs with `ejk.launched_apart`, whose tiles take more registers
+    than a thread has, have a launch of their own. In a function with `ejk.for_weak_gates` the flags are constants.
 
     With `f32-matmuls`, scans whose operands may not be rounded to 16 bits are taken, too, with all
     that share saved states with them: matmuls have f32 operands, in products of bf16 terms
@@ -249,6 +278,7 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
                     Statistic<"numShorter", "shorter", "of them with chunks of less than 64">,
                     Statistic<"numFused", "fused", "pairs of them fused">,
                     Statistic<"numFallingBack", "falling-back", "programs with shorter chunks for strong gates">,
+                    Statistic<"numByGates", "by-gates", "groups with programs for strong gates">,
                     Statistic<"numForwards", "forwards", "functions that save states for another">,
                     Statistic<"numDeclined", "declined", "scans left as they are">];
 }

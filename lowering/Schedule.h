@@ -11,6 +11,10 @@ enum class Schedule { step, chunk, split, automatic };
 /// (passes/Rounding.h): those with few channels alone; also those of few heads; or all.
 enum class TwoTerms { fewChannels, fewHeads, always };
 constexpr TwoTerms kDefaultTwoTerms = TwoTerms::fewHeads;
+/// For which launches by chunks the device chooses, for each head, between programs for weak and
+/// for strong gates per channel (lowering/select/StrongGates.h).
+enum class ByGates { never, manyRows, always };
+constexpr ByGates kDefaultByGates = ByGates::manyRows;
 } // namespace ejk
 
 #endif // EJK_LOWERING_SCHEDULE_H

@@ -23,6 +23,15 @@ constexpr llvm::StringLiteral kWhenAttr = "ejk.when";
 /// what they give, or everywhere if a recurrence corrects its state, and states are saved in f32
 /// (passes/Rounding.h). On a block program: that program's, whose state is a column.
 constexpr llvm::StringLiteral kTwoTermsAttr = "ejk.two_terms";
+/// On a function: heads of strong and of weak gates per channel are computed by programs of their
+/// own, chosen on the device (lowering/select/StrongGates.h).
+constexpr llvm::StringLiteral kByGatesAttr = "ejk.by_gates";
+/// On a function beside one that chooses by gates: it has the same programs, and takes all gates to
+/// be weak.
+constexpr llvm::StringLiteral kForWeakGatesAttr = "ejk.for_weak_gates";
+/// On a block program that starts from another's results: no launch has the blocks of both
+/// (lowering/select/StrongGates.h).
+constexpr llvm::StringLiteral kLaunchedApartAttr = "ejk.launched_apart";
 /// On a scan that goes step by step: a thread has more elements of the state, for launches of many heads
 /// (--ejk-enlarge-step-tiles).
 constexpr llvm::StringLiteral kLargeTilesAttr = "ejk.large_tiles";

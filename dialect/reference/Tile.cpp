@@ -40,7 +40,7 @@ private:
   int64_t B = 0, T = 0, H = 0;
   std::vector<Span> spans;
   std::vector<Segment> segments;
-  const Tensor *remembered = nullptr;
+  const Tensor *remembered = nullptr, *skipped = nullptr;
 };
 } // namespace
 
@@ -57,10 +57,14 @@ LogicalResult TileRun::checkSequences() {
       return failure();
   }
   B = sizes.size("B"), T = sizes.size("T"), H = sizes.size("H");
-  remembered = op.getRemembered() ? operands.back() : nullptr;
-  const Tensor *cu = op.getCuSeqlens()
-                         ? operands.drop_back(bool(remembered) + bool(op.getTurns())).back()
-                         : nullptr;
+  Operands left = operands.drop_back(op.getInto().size());
+  auto takeLast = [&](Value operand) -> const Tensor * {
+    return operand ? std::exchange(left, left.drop_back()).back() : nullptr;
+  };
+  skipped = takeLast(op.getSkipped());
+  remembered = takeLast(op.getRemembered());
+  takeLast(op.getTurns());
+  const Tensor *cu = takeLast(op.getCuSeqlens());
   FailureOr<std::vector<Span>> found = sequenceSpans(op, cu, B, T);
   if (failed(found))
     return failure();
@@ -68,7 +72,11 @@ LogicalResult TileRun::checkSequences() {
   sizes.bind("N", spans.size(), cu ? "'cu_seqlens'" : "the batch");
   segments = segmentsOf(spans, op.getSegmentsAttr(), T, cu);
   sizes.bind("segments", segments.size(), op.getSegments() ? "'segments'" : "N");
-  return remembered ? sizes.check(*remembered, "remembered", {"segments", "H"}) : success();
+  auto check = [&](const Tensor *flags, StringRef name, StringRef count) {
+    return flags ? sizes.check(*flags, name, {count, "H"}) : success();
+  };
+  return success(succeeded(check(remembered, "remembered", "segments")) &&
+                 succeeded(check(skipped, "skipped", "N")));
 }
 
 LogicalResult TileRun::checkOthers() {
@@ -116,9 +124,17 @@ LogicalResult TileRun::addResults() {
                      output.floats.size() / std::max<int64_t>(T, 1) *
                      (spans.empty() ? 0 : spans.back().end)),
                  0.0);
-  return success(
-      succeeded(add(op.getFinalStates().getTypes(), {sizes.size("segments"), H})) &&
-      (!op.getSaveEvery() || succeeded(add(op.getSaves().getTypes(), {sizes.size("M"), H}))));
+  if (failed(add(op.getFinalStates().getTypes(), {sizes.size("segments"), H})) ||
+      (op.getSaveEvery() && failed(add(op.getSaves().getTypes(), {sizes.size("M"), H}))))
+    return failure();
+  ArrayRef<int64_t> numbers = op.getIntoResults().value_or(ArrayRef<int64_t>());
+  for (auto [number, start] : llvm::zip(numbers, operands.take_back(numbers.size()))) {
+    Tensor &result = results[number];
+    if (result.shape != start->shape)
+      return op.emitError("a tensor of 'into' has other sizes than its result");
+    result.floats = start->floats;
+  }
+  return success();
 }
 
 LogicalResult TileRun::bind() {
@@ -196,6 +212,8 @@ LogicalResult TileRun::run(const TileProgram &program) {
   Progress progress(options, size_t(B) * T * H);
   std::vector<TileProblem> problems(segments.size() * H);
   parallelFor(problems.size(), options, [&](size_t job) {
+    if (skipped && skipped->floats[segments[job / H].sequence * H + job % H] >= 1)
+      return;
     TileFrame frame = program.makeFrame();
     place(frame, program, job / H, job % H);
     if (options.partitionSeed)

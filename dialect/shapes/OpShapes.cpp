@@ -112,6 +112,11 @@ template <typename Scan> void ShapeAnalysis::constrainScan(Scan scan) {
     sameRows(output, 2);
   unifyHeads(scan);
   unsigned n = sequencesNode(node(first, 0), scan.getCuSeqlens());
+  if constexpr (std::is_same_v<Scan, tile::ProgramOp>)
+    if (Value skipped = scan.getSkipped()) {
+      unify(n, node(skipped, 0));
+      unify(node(first, 2), node(skipped, 1));
+    }
   for (auto states : {ValueRange(scan.getInitialStates()), ValueRange(scan.getFinalStates())})
     for (Value state : states) {
       if (scan.getSegments() && !scan.getSegments()->isOneEach()) {
@@ -142,6 +147,9 @@ template <typename Scan> void ShapeAnalysis::constrainScan(Scan scan) {
 }
 
 void ShapeAnalysis::unifyHeads(tile::ProgramOp program) {
+  for (auto [start, result] : llvm::zip(program.getInto(), program.getResultsFromInto()))
+    for (unsigned dim = 0, rank = rankOf(result); dim < rank; ++dim)
+      unify(node(start, dim), node(result, dim));
   if (Value turns = program.getTurns())
     for (unsigned dim = 0; dim < 3; ++dim)
       unify(node(program.getSequences().front(), dim), node(turns, dim));

@@ -14,6 +14,8 @@ def Tile_Dialect : Dialect {
   let name = "tile";
   let cppNamespace = "::ejk::tile";
   let summary = "The program of one thread block for a chunked recurrence";
+  // Its ops have attributes of this dialect.
+  let dependentDialects = ["::ejk::EjkDialect"];
   let description = [{
     The level between `ejk.scan` and threads. A program says what one thread block
     computes for one sequence and head, chunk by chunk, on *tiles*. A tile is a
@@ -136,6 +138,10 @@ def Tile_ProgramOp : Tile_Op<"program", [
     With `trailing` n, the region's rows are a segment's last n ones, or its first n ones with
     `trailing reverse`; with `where`, so it is for the segments and heads of which `remembered` is below 1.
 
+    With `skipping`, the region does not run for the sequences and heads of which `skipped` is 1 or more. With
+    `into … at`, the results of these numbers start as the tensors that are given, whose memory a kernel writes.
+    So two programs may compute the same results, each for the heads that the other skips.
+
     Example:
 
     ```mlir
@@ -160,14 +166,17 @@ def Tile_ProgramOp : Tile_Op<"program", [
     - C5: no op of the region has a tensor or a memref as a result.
     - C6: `trailing` is from 1 to 2³⁰. Beside it are `segments`, and no saved states or saves. `where` stands
       after it, and is [segments,H].
+    - C7: `skipped` is [N,H]. `into` has a tensor of its type for each result in `at`, whose numbers rise.
   }];
   let arguments = (ins
     Variadic<Tile_Tensor>:$sequences, Variadic<Tile_Tensor>:$parameters,
     Variadic<Tile_TensorF32>:$initial_states, Variadic<Tile_Tensor>:$saved_states,
     Optional<Tile_Offsets>:$cu_seqlens, Optional<Tile_Turns>:$turns,
-    Optional<Tile_TensorF32>:$remembered, I64Attr:$chunk,
+    Optional<Tile_TensorF32>:$remembered, Optional<Tile_TensorF32>:$skipped,
+    Variadic<Tile_Tensor>:$into, I64Attr:$chunk,
     OptionalAttr<I64Attr>:$save_every, OptionalAttr<Tile_Segments>:$segments, I64Attr:$slices,
-    UnitAttr:$corrects, OptionalAttr<I64Attr>:$trailing, UnitAttr:$trailing_reverse);
+    UnitAttr:$corrects, OptionalAttr<I64Attr>:$trailing, UnitAttr:$trailing_reverse,
+    OptionalAttr<DenseI64ArrayAttr>:$into_results);
   let results = (outs Variadic<Tile_Tensor>:$outputs, Variadic<Tile_TensorF32>:$final_states,
                  Variadic<Tile_Tensor>:$saves);
   let regions = (region SizedRegion<1>:$body);
@@ -182,6 +191,8 @@ def Tile_ProgramOp : Tile_Op<"program", [
     (`turns` `(` $turns^ `:` type($turns) `)`)?
     (`trailing` (`reverse` $trailing_reverse^)? $trailing^)?
     (`where` `(` $remembered^ `:` type($remembered) `)`)?
+    (`skipping` `(` $skipped^ `:` type($skipped) `)`)?
+    (`into` `(` $into^ `:` type($into) `)` `at` $into_results)?
     (`outputs` `(` type($outputs)^ `)`)?
     (`finals` `(` type($final_states)^ `)`)?
     (`saves` `(` type($saves)^ `)`)?
@@ -190,6 +201,8 @@ def Tile_ProgramOp : Tile_Op<"program", [
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::Block &getBlock() { return getBody().front(); }
+    /// The results that start as the tensors of `into`, in their order.
+    ::llvm::SmallVector<::mlir::Value> getResultsFromInto();
     ::mlir::ValueRange getSequenceArgs() { return args(0, getSequences().size()); }
     ::mlir::ValueRange getParameterArgs() { return args(1, getParameters().size()); }
     ::mlir::ValueRange getInitialArgs() { return args(2, getInitialStates().size()); }

@@ -86,6 +86,27 @@ static bool isParameterOf(RankedTensorType tensor, Type type) {
          tensor.getElementType() == (vector ? vector.getElementType() : type);
 }
 
+SmallVector<Value> ProgramOp::getResultsFromInto() {
+  SmallVector<Value> results;
+  for (int64_t number : getIntoResults().value_or(ArrayRef<int64_t>()))
+    results.push_back((*this)->getResult(number));
+  return results;
+}
+
+static LogicalResult verifyInto(ProgramOp op) {
+  ArrayRef<int64_t> numbers = op.getIntoResults().value_or(ArrayRef<int64_t>());
+  int64_t last = -1, count = op->getNumResults();
+  bool areResults =
+      numbers.size() == op.getInto().size() && llvm::all_of(numbers, [&](int64_t number) {
+        return std::exchange(last, number) < number && number < count;
+      });
+  if (!areResults || ValueRange(op.getResultsFromInto()).getTypes() != op.getInto().getTypes())
+    return op.emitOpError(
+        "'into' must have a tensor of its type for each result in 'at', whose numbers must rise "
+        "(C7)");
+  return success();
+}
+
 LogicalResult ProgramOp::verifyRegions() {
   if (getSequences().empty())
     return emitOpError("must have at least one sequence (C1)");
@@ -108,6 +129,12 @@ LogicalResult ProgramOp::verifyRegions() {
                     : getTrailingReverse() || getRemembered())
     return emitOpError() << "'trailing' must be from 1 to " << kMaxRows
                          << ", beside 'segments' and no saved states or saves; 'where' and 'reverse' need it (C6)";
+  if (Value skipped = getSkipped();
+      skipped && cast<RankedTensorType>(skipped.getType()).getRank() != 2)
+    return emitOpError() << "'skipping' must have a number for each sequence and head (C7), but is "
+                         << skipped.getType();
+  if (failed(verifyInto(*this)))
+    return failure();
   size_t firstParameter = getSequences().size(), numParameters = getParameters().size();
   Block &block = getBlock();
   if (block.getNumArguments() < firstParameter + numParameters)

@@ -67,6 +67,8 @@ struct CompileOptions {
   /// How recurrences of f32 rows are computed: step by step, or chunk by chunk with matmuls of f32
   /// operands in bf16 terms.
   F32Matmuls f32Matmuls = F32Matmuls::none;
+  /// Which launches of these, with gates per channel, choose kernels by the gates of each head.
+  ByGates byGates = kDefaultByGates;
   /// 1: also derive and compile each function's vector-Jacobian product, f_vjp, with a gradient
   /// for each argument named in `wrt`, or for every float one. 2: derive and compile that of
   /// f_vjp alone, f_vjp_vjp.

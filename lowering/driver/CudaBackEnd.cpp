@@ -61,10 +61,10 @@ public:
 
 private:
   LogicalResult lower(ModuleOp module, Stage stage) {
-    ToGPUOptions toGPU = {target.name.str(),  options.schedule, options.fuse,
-                          options.saveStates, options.warpSpecialize, options.partitionWarps, options.roundComputed,
-                          options.roundExponentials, options.twoTermStates, options.twoTerms,
-                          options.f32Matmuls};
+    ToGPUOptions toGPU = {target.name.str(),     options.schedule,          options.fuse,
+                          options.saveStates,    options.warpSpecialize,    options.partitionWarps,
+                          options.roundComputed, options.roundExponentials, options.twoTermStates,
+                          options.twoTerms,      options.f32Matmuls,        options.byGates};
     PassManager pm(module.getContext());
     if (stage == Stage::tile || stage == Stage::plan)
       buildToTilePipeline(pm, toGPU);

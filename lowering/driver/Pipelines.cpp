@@ -43,6 +43,7 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
   pm.addPass(createCanonicalizerPass());
   MakeAlternativesOptions copies;
   copies.twoTerms = options.twoTerms;
+  copies.byGates = options.byGates;
   if (options.schedule == Schedule::automatic)
     pm.addPass(createMakeAlternatives(copies));
   bool split = options.schedule == Schedule::split;
@@ -301,6 +302,12 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
           clEnumValN(ejk::TwoTerms::fewChannels, "few-channels", "those of few channels"),
           clEnumValN(ejk::TwoTerms::fewHeads, "few-heads", "those, and of few heads"),
           clEnumValN(ejk::TwoTerms::always, "always", "all"))};
+  Option<ejk::ByGates> byGates{
+      *this, "by-gates", llvm::cl::desc("which launches choose programs by the gates of each head"),
+      llvm::cl::init(ejk::kDefaultByGates),
+      llvm::cl::values(clEnumValN(ejk::ByGates::never, "never", "none"),
+                       clEnumValN(ejk::ByGates::manyRows, "many-rows", "those of many rows"),
+                       clEnumValN(ejk::ByGates::always, "always", "all"))};
   Option<ejk::F32Matmuls> f32Matmuls{
       *this, "f32-matmuls", llvm::cl::desc("how scans of f32 rows are computed"),
       llvm::cl::init(ejk::F32Matmuls::none),
@@ -315,10 +322,10 @@ void ejk::registerLoweringPipelines() {
   PassPipelineRegistration<ToGPUFlags>(
       "ejk-to-gpu", "specialised scans and block programs to gpu kernels and launches",
       [](OpPassManager &pm, const ToGPUFlags &flags) {
-        buildToGPUPipeline(pm,
-                           {flags.arch, flags.schedule, flags.fuse, flags.saveStates, flags.warpSpecialize, flags.partitionWarps,
-                            flags.roundComputed, flags.roundExponentials, flags.twoTermStates,
-                            flags.twoTerms, flags.f32Matmuls});
+        buildToGPUPipeline(pm, {flags.arch, flags.schedule, flags.fuse, flags.saveStates,
+                                flags.warpSpecialize, flags.partitionWarps, flags.roundComputed,
+                                flags.roundExponentials, flags.twoTermStates, flags.twoTerms,
+                                flags.f32Matmuls, flags.byGates});
       });
   PassPipelineRegistration<ToCPUFlags>(
       "ejk-to-cpu", "specialised scans to a CPU's kernels and launches",

@@ -32,6 +32,8 @@ struct ToGPUOptions {
   TwoTerms twoTerms = kDefaultTwoTerms;
   /// How recurrences of f32 rows are computed.
   F32Matmuls f32Matmuls = F32Matmuls::none;
+  /// Which launches choose programs by the gates of each head.
+  ByGates byGates = kDefaultByGates;
   /// The elements of a state up to which a scan's reads along both axes stay in one scan; see
   /// ejk-split-reads.
   int64_t keepReadsUpTo = 0;

@@ -260,6 +260,7 @@ private:
 
   // TileTurns.cpp: sums over the heads of a group.
   void locateTurns();
+  Value isSkipped();
   void emitAwaitTurn(tile::AwaitTurnOp op);
   void emitPassTurn(tile::PassTurnOp op);
   void storeOrAdd(llvm::ArrayRef<Value> values, Value start, int64_t offset, Value adds);
@@ -408,6 +409,7 @@ private:
   Value cuPointer, totalSteps, heads, sequences;        // i64; the last where packed
   Value turnsPointer, ownTurns, followsHead;            // null where heads take no turns
   Value rememberedPointer;                              // null where rows are left out of all segments or none
+  Value skippedPointer;                                 // null where the program has none
   SegmentSizes segmentSizes;                            // none without segments
   Value head, slice;                                    // i32
   Value sequenceIndex, stateIndex, firstRow, length;    // i64; of a segment where there are any

@@ -60,7 +60,7 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   }
   addTensors(initials, false);
   addTensors(program.getSavedStates(), true);
-  for (Value optional : {program.getCuSeqlens(), program.getRemembered()})
+  for (Value optional : {program.getCuSeqlens(), program.getRemembered(), program.getSkipped()})
     if (optional)
       addTensors(optional, true);
   if (Value turns = program.getTurns())
@@ -165,6 +165,8 @@ void TileEmitter::buildSignature(SizeName sizeName) {
     cuPointer = takePointer(cu);
   if (Value remembered = program.getRemembered())
     rememberedPointer = takePointer(remembered);
+  if (Value skipped = program.getSkipped())
+    skippedPointer = takePointer(skipped);
   if (Value turns = program.getTurns())
     turnsPointer = takePointer(turns);
   for (auto [arg, tensor, own] : llvm::zip(program.getOutputArgs(), outputs, outputHeads))
@@ -197,8 +199,12 @@ Kernel TileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   locate();
   findLongBlocks();
   summedInParts = findSummedInParts(program);
+  auto end = b.make<gpu::ReturnOp>();
+  b.setInsertionPoint(end);
+  if (skippedPointer)
+    b.setInsertionPointToStart(b.make<scf::IfOp>(isSkipped(), /*withElseRegion=*/true).elseBlock());
   emitBlock(program.getBlock());
-  b.make<gpu::ReturnOp>();
+  b.setInsertionPointToEnd(end->getBlock());
   kernel.sharedBytes = program->getAttrOfType<IntegerAttr>(kSharedBytesAttr).getInt();
   describeLaunch();
   return kernel;

@@ -74,6 +74,26 @@ void TileEmitter::locate() {
   }
 }
 
+/// Whether the program skips the block. Where no flags are given, a program that starts from
+/// another's results skips all, and others none.
+Value TileEmitter::isSkipped() {
+  bool isRest = !program.getInto().empty();
+  auto given = b.make<scf::IfOp>(TypeRange(b.getI1Type()), b.isNotNull(skippedPointer),
+                                 /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(given.elseBlock());
+  b.make<scf::YieldOp>(ValueRange{b.make<arith::ConstantOp>(b.getBoolAttr(isRest))});
+  b.setInsertionPointToStart(given.thenBlock());
+  Value index = b.add(b.mul(sequenceIndex, heads), b.wide(head));
+  Value flag = b.load(b.getF32Type(), b.at(skippedPointer, b.getF32Type(), index));
+  // Shuffled, so that the assembler knows the branch to be uniform in the warp.
+  flag = shuffle(b.make<arith::BitcastOp>(b.getI32Type(), flag), b.i32(0), gpu::ShuffleMode::IDX);
+  flag = b.make<arith::BitcastOp>(b.getF32Type(), flag);
+  b.make<scf::YieldOp>(
+      ValueRange{b.make<arith::CmpFOp>(arith::CmpFPredicate::OGE, flag, b.f32(1))});
+  return given.getResult(0);
+}
+
 /// Entry `index` of cu_seqlens. The caller provides the offsets, so they are clamped: no value can
 /// cause an access out of bounds.
 Value TileEmitter::packedOffset(Value index) {

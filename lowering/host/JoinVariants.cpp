@@ -9,9 +9,9 @@ using namespace mlir;
 using namespace ejk;
 namespace json = llvm::json;
 
-/// Whether the output may take the input's place: one kernel of `variant` alone reads the input and
-/// writes the output, each of its blocks its part of a state, or all that read run before those
-/// that write.
+/// Whether the output may take the input's place: each kernel of `variant` that reads the input
+/// writes the output, too, each of its blocks its part of a state, which no other kernel takes; or
+/// all that read run before those that write.
 static bool replacesInPlace(const json::Object &variant, int64_t input, int64_t output) {
   unsigned readers = 0, both = 0;
   bool written = false, readLater = false;
@@ -29,7 +29,7 @@ static bool replacesInPlace(const json::Object &variant, int64_t input, int64_t 
     readLater |= reads && written;
     written |= writes;
   }
-  return (readers == 1 && both == 1) || (both == 0 && !readLater);
+  return (readers > 0 && both == readers) || (both == 0 && !readLater);
 }
 
 /// What may take an input's place must be so in each variant. One of steps says so itself; for a

@@ -40,6 +40,7 @@ public:
     if (failed(prepareTensors(function, copied)) || failed(createProgram()))
       return failure();
     findAlternatives();
+    findStarters();
     for (Operation &op : function.getBody().front().without_terminator())
       if (failed(lower(op)))
         return failure();
@@ -52,18 +53,76 @@ public:
 private:
   FailureOr<Kernel> makeScan(ScanOp scan, const std::string &name, bool singleStep) {
     auto sizeName = [&](Value v, unsigned d) { return sizeOf(v, d).str(); };
-    return shared.get(scan, singleStep, sizeName,
+    return shared.get({scan}, singleStep, sizeName,
                       [&] { return maker.makeScan(scan, kernels, name, sizeName, singleStep); });
   }
 
-  LogicalResult lowerBlocks(tile::ProgramOp program, const std::string &name) {
+  LogicalResult lowerBlocks(tile::ProgramOp program) {
     if (program.getSaveEvery() && failed(checkSlots(program, *program.getSaveEvery())))
       return failure();
     auto sizeName = [&](Value v, unsigned d) { return sizeOf(v, d).str(); };
-    FailureOr<Kernel> kernel = shared.get(program, /*singleStep=*/false, sizeName, [&] {
-      return maker.makeProgram(program, kernels, name, sizeName);
+    auto make = [&](tile::ProgramOp one) {
+      return maker.makeProgram(one, kernels, names[one], sizeName);
+    };
+    auto launchAlone = [&](tile::ProgramOp one) -> LogicalResult {
+      FailureOr<Kernel> kernel =
+          shared.get({one}, /*singleStep=*/false, sizeName, [&] { return make(one); });
+      return failed(kernel) ? failure() : launch(one, *kernel);
+    };
+    auto it = starters.find(program);
+    if (it == starters.end())
+      return launchAlone(program);
+    // The blocks of both stand side by side in one launch.
+    tile::ProgramOp starter = it->second;
+    FailureOr<Kernel> merged =
+        shared.get({starter, program}, /*singleStep=*/false, sizeName, [&]() -> FailureOr<Kernel> {
+          FailureOr<Kernel> first = make(starter), second = failed(first) ? first : make(program);
+          if (failed(second))
+            return failure();
+          if (std::optional<Kernel> both = maker.merge(*first, *second))
+            return *both;
+          first->function.erase();
+          second->function.erase();
+          return Kernel();
+        });
+    if (failed(merged))
+      return failure();
+    if (merged->function)
+      return launch(program, *merged, Value(), starter);
+    return failed(launchAlone(starter)) ? failure()
+           : skipsAll(program)          ? success()
+                                        : launchAlone(program);
+  }
+
+  /// Finds the programs that start from another's results and can be launched with it: all that
+  /// reads the other's results is launched later.
+  void findStarters() {
+    for (auto program : function.getBody().front().getOps<tile::ProgramOp>())
+      for (Value start : program.getInto())
+        if (auto starter = start.getDefiningOp<tile::ProgramOp>();
+            starter && starter.getSkipped() && !program->hasAttr(kLaunchedApartAttr))
+          launchedBy[starter] = program;
+    for (auto [starter, last] : launchedBy) {
+      auto isReadLater = [&, rest = last](Value result) { return isReadAfter(result, rest); };
+      if (llvm::all_of(starter->getResults(), isReadLater))
+        starters[last] = cast<tile::ProgramOp>(starter);
+    }
+    for (auto [last, starter] : starters)
+      launchedLater.insert(starter);
+  }
+
+  /// Whether `result`, or what starts as it, is read by what is launched after `last` alone.
+  bool isReadAfter(Value result, Operation *last) {
+    return llvm::all_of(result.getUses(), [&](OpOperand &use) {
+      Operation *reader = use.getOwner();
+      if (auto program = dyn_cast<tile::ProgramOp>(reader))
+        for (auto [start, whole] :
+             llvm::zip(program.getIntoMutable(), program.getResultsFromInto()))
+          if (&start == &use)
+            return program == last || isReadAfter(whole, last);
+      Operation *launch = launchedBy.lookup(reader);
+      return isa<tensor::DimOp>(reader) || last->isBeforeInBlock(launch ? launch : reader);
     });
-    return failed(kernel) ? failure() : launch(program, *kernel);
   }
 
   /// Verifies that the saved states have the slots that the scan's chunks need. Another scan, or
@@ -192,7 +251,7 @@ private:
   /// Launches a kernel in which all sizes are arguments of their own.
   LogicalResult launchSmall(Operation &op, llvm::function_ref<FailureOr<Kernel>()> make) {
     auto anySize = [](Value, unsigned) { return std::string(); };
-    FailureOr<Kernel> kernel = shared.get(&op, /*singleStep=*/false, anySize, make);
+    FailureOr<Kernel> kernel = shared.get({&op}, /*singleStep=*/false, anySize, make);
     return failed(kernel) ? failure() : launch(&op, *kernel);
   }
 
@@ -202,8 +261,13 @@ private:
       return lowerPool(op, prefix + "_pool" + std::to_string(numPlain++));
     if (auto scan = dyn_cast<ScanOp>(op))
       return lowerScan(scan, prefix + "_scan" + std::to_string(numScans++));
-    if (auto program = dyn_cast<tile::ProgramOp>(op))
-      return lowerBlocks(program, prefix + "_blocks" + std::to_string(numBlocks++));
+    if (auto program = dyn_cast<tile::ProgramOp>(op)) {
+      names[program] = prefix + "_blocks" + std::to_string(numBlocks++);
+      bool isAlone = !starters.contains(program);
+      return launchedLater.contains(program) || (isAlone && skipsAll(program))
+                 ? success()
+                 : lowerBlocks(program);
+    }
     std::string number = std::to_string(numPlain);
     if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
       ++numPlain;
@@ -251,6 +315,14 @@ private:
 
   KernelMaker &maker;
   SharedKernels &shared;
+  /// The last program that starts from another's results, by the latter.
+  llvm::DenseMap<Operation *, Operation *> launchedBy;
+  /// By a program that starts from another's results: the other, if they share a launch; and all
+  /// these.
+  llvm::DenseMap<Operation *, tile::ProgramOp> starters;
+  llvm::DenseSet<Operation *> launchedLater;
+  /// Of the programs' kernels.
+  llvm::DenseMap<Operation *, std::string> names;
 };
 } // namespace
 

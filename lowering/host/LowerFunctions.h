@@ -27,6 +27,9 @@ public:
   virtual llvm::FailureOr<Kernel> makeProgram(tile::ProgramOp program,
                                               mlir::gpu::GPUModuleOp module,
                                               llvm::StringRef name, SizeName sizeName) = 0;
+  /// One kernel in the place of two, whose blocks stand side by side in a launch; nothing where
+  /// that cannot be, or would leave fewer blocks of the first on a multiprocessor.
+  virtual std::optional<Kernel> merge(const Kernel &first, const Kernel &second) { return {}; }
   virtual llvm::FailureOr<Kernel> makeElementwise(mlir::linalg::GenericOp op,
                                                   mlir::gpu::GPUModuleOp module,
                                                   llvm::StringRef name) = 0;

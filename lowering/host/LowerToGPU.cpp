@@ -5,6 +5,7 @@
 #include "lowering/kernels/CombineSegmentsKernel.h"
 #include "lowering/kernels/HeadsKernel.h"
 #include "lowering/kernels/LinalgKernel.h"
+#include "lowering/kernels/MergeKernels.h"
 #include "lowering/kernels/PooledStates.h"
 #include "lowering/kernels/SegmentStartsKernel.h"
 #include "lowering/kernels/ShiftKernel.h"
@@ -51,6 +52,12 @@ public:
     if (failed(checkTarget(program)))
       return failure();
     return emitTileKernel(program, module, name, sizeName);
+  }
+  std::optional<Kernel> merge(const Kernel &first, const Kernel &second) override {
+    auto blocks = [&](unsigned bytes) { return target.sharedBytesPerBlock / std::max(bytes, 1u); };
+    bool areAsMany =
+        blocks(first.sharedBytes) == blocks(std::max(first.sharedBytes, second.sharedBytes));
+    return areAsMany ? mergeKernels(first, second) : std::nullopt;
   }
   FailureOr<Kernel> makeElementwise(linalg::GenericOp op, gpu::GPUModuleOp module,
                                     StringRef name) override {

@@ -42,7 +42,22 @@ static linalg::GenericOp createMap(OpBuilder &b, Location loc, RankedTensorType 
                                    });
 }
 
+/// Whether `tensor` says that program `op`, which starts from another's results, skips all heads.
+static bool isSkippedWhole(Operation *op, Value tensor) {
+  auto program = dyn_cast_or_null<tile::ProgramOp>(op);
+  auto fill = program && tensor && program.getSkipped() == tensor
+                  ? tensor.getDefiningOp<linalg::FillOp>()
+                  : linalg::FillOp();
+  return fill && !program.getInto().empty() && matchPattern(fill.value(), m_OneFloat());
+}
+
+bool ejk::skipsAll(tile::ProgramOp program) {
+  return isSkippedWhole(program, program.getSkipped());
+}
+
 bool ejk::isNullStart(Operation *op, Value tensor) {
+  if (isSkippedWhole(op, tensor))
+    return true;
   auto fill = tensor ? sameMemory(tensor).getDefiningOp<linalg::FillOp>() : linalg::FillOp();
   if (!fill || !matchPattern(fill.value(), m_PosZeroFloat()))
     return false;
@@ -50,10 +65,11 @@ bool ejk::isNullStart(Operation *op, Value tensor) {
     return scan.getSegments() && (llvm::is_contained(scan.getInitialStates(), tensor) ||
                                   scan.getRemembered() == tensor);
   };
-  if (auto scan = dyn_cast<ScanOp>(op))
+  if (auto scan = dyn_cast_or_null<ScanOp>(op))
     return isStart(scan);
-  auto program = dyn_cast<tile::ProgramOp>(op);
-  return program && isStart(program);
+  auto program = dyn_cast_or_null<tile::ProgramOp>(op);
+  return program &&
+         (isStart(program) || (program.getSkipped() == tensor && program.getInto().empty()));
 }
 
 /// Materialises constants and fills that kernels read from memory, each by a kernel of its own. A

@@ -2,6 +2,7 @@
 #ifndef EJK_LOWERING_HOST_PREPARETENSORS_H
 #define EJK_LOWERING_HOST_PREPARETENSORS_H
 
+#include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace ejk {
@@ -13,7 +14,11 @@ constexpr llvm::StringLiteral kStorable = "ranked tensors of f16, bf16, f32, f64
 /// Whether `op` becomes a kernel, or chooses between two results.
 bool isKernel(mlir::Operation *op);
 
-/// Whether `tensor` is zeros that `op`, over segments, starts from. Its kernel takes a null pointer for it.
+/// Whether `program`, which starts from another's results, skips all heads.
+bool skipsAll(tile::ProgramOp program);
+
+/// Whether `tensor` is zeros that `op`, over segments, starts from, or says that `op` skips no
+/// heads or all. Its kernel takes a null pointer for it.
 bool isNullStart(mlir::Operation *op, mlir::Value tensor);
 
 /// Adds ops that write constants that kernels read, and copies of returned values that no kernel

@@ -176,6 +176,16 @@ static tile::ChooseOp choiceOf(Value tensor) {
   return {};
 }
 
+/// The result of a program that starts as `tensor`; null where there is none.
+static Value resultFrom(Value tensor) {
+  for (Operation *user : tensor.getUsers())
+    if (auto program = dyn_cast<tile::ProgramOp>(user))
+      for (auto [start, result] : llvm::zip(program.getInto(), program.getResultsFromInto()))
+        if (start == tensor)
+          return result;
+  return {};
+}
+
 FailureOr<Value> ProgramBuffers::bufferOf(Operation *op, Value tensor) {
   tensor = memoryOf(tensor);
   if (Value buffer = buffers.lookup(tensor))
@@ -186,6 +196,12 @@ FailureOr<Value> ProgramBuffers::bufferOf(Operation *op, Value tensor) {
     if (succeeded(chosen))
       buffers[tensor] = *chosen;
     return chosen;
+  }
+  if (Value result = resultFrom(tensor)) {
+    FailureOr<Value> whole = bufferOf(op, result);
+    if (succeeded(whole))
+      buffers[tensor] = *whole;
+    return whole;
   }
   Operation *def = tensor.getDefiningOp();
   if (auto write = dyn_cast_or_null<WriteStatesOp>(def)) {

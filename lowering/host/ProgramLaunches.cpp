@@ -88,7 +88,8 @@ FailureOr<Value> ProgramLaunches::tensorMap(Operation *op, const KernelOperand &
       .getResult(0);
 }
 
-LogicalResult ProgramLaunches::launch(Operation *op, const Kernel &kernel, Value condition) {
+LogicalResult ProgramLaunches::launch(Operation *op, const Kernel &kernel, Value condition,
+                                      Operation *other) {
   Location loc = op->getLoc();
   if (auto it = alternatives.find(op); !condition && it != alternatives.end()) {
     FailureOr<Value> asked = isAskedFor(op, it->second);
@@ -99,7 +100,8 @@ LogicalResult ProgramLaunches::launch(Operation *op, const Kernel &kernel, Value
   SmallVector<Value> args;
   for (const KernelOperand &operand : kernel.operands) {
     using Number = KernelOperand::Number;
-    if (!operand.dim && operand.number == Number::none && isNullStart(op, operand.tensor)) {
+    bool isNull = isNullStart(op, operand.tensor) || isNullStart(other, operand.tensor);
+    if (!operand.dim && operand.number == Number::none && isNull) {
       args.push_back(LLVM::ZeroOp::create(
           b, loc, LLVM::LLVMPointerType::get(b.getContext(), kGlobalSpace)));
       continue;

@@ -25,9 +25,11 @@ protected:
   void findAlternatives();
   /// Whether `alternative` holds.
   llvm::FailureOr<mlir::Value> isAskedFor(mlir::Operation *op, const Alternative &alternative);
-  /// Launches `kernel`, where `condition`, null for always, holds.
+  /// Launches `kernel`, of `op`, where `condition`, null for always, holds. It may be of `other`,
+  /// too.
   llvm::LogicalResult launch(mlir::Operation *op, const Kernel &kernel,
-                             mlir::Value condition = mlir::Value());
+                             mlir::Value condition = mlir::Value(),
+                             mlir::Operation *other = nullptr);
 
   mlir::gpu::GPUModuleOp kernels;
   llvm::DenseMap<mlir::Operation *, Alternative> alternatives;

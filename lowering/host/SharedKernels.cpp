@@ -69,16 +69,31 @@ static bool takesSizes(ArrayRef<std::string> made, ArrayRef<std::string> wanted)
   });
 }
 
+/// Whether tensors that `made` has in common are common to `wanted`, too.
+static bool shareTheSame(ArrayRef<Operation *> made, ArrayRef<Operation *> wanted) {
+  llvm::DenseMap<Value, Value> partner, back;
+  auto pairUp = [&](Value a, Value b) {
+    return partner.try_emplace(a, b).first->second == b &&
+           back.try_emplace(b, a).first->second == a;
+  };
+  return llvm::all_of_zip(made, wanted, [&](Operation *a, Operation *b) {
+    return llvm::all_of_zip(a->getOperands(), b->getOperands(), pairUp);
+  });
+}
+
 /// `kernel`, made of `from`, for the tensors of `to`; nothing where it reads others as well.
-static std::optional<Kernel> retarget(const Kernel &kernel, Operation *from, Operation *to) {
+static std::optional<Kernel> retarget(const Kernel &kernel, ArrayRef<Operation *> from,
+                                      ArrayRef<Operation *> to) {
   llvm::DenseMap<Value, Value> tensors;
-  for (auto [a, b] : llvm::zip(from->getOperands(), to->getOperands()))
-    tensors[a] = b;
-  for (auto [a, b] : llvm::zip(from->getResults(), to->getResults()))
-    tensors[a] = b;
-  for (auto [a, b] : llvm::zip(sumsOf(from), sumsOf(to)))
-    if (a && b)
-      tensors[a.getResult()] = b.getResult();
+  for (auto [made, wanted] : llvm::zip(from, to)) {
+    for (auto [a, b] : llvm::zip(made->getOperands(), wanted->getOperands()))
+      tensors[a] = b;
+    for (auto [a, b] : llvm::zip(made->getResults(), wanted->getResults()))
+      tensors[a] = b;
+    for (auto [a, b] : llvm::zip(sumsOf(made), sumsOf(wanted)))
+      if (a && b)
+        tensors[a.getResult()] = b.getResult();
+  }
   Kernel result = kernel;
   bool isKnown = true;
   auto replace = [&](Value &tensor) {
@@ -95,23 +110,31 @@ static std::optional<Kernel> retarget(const Kernel &kernel, Operation *from, Ope
   return isKnown ? std::optional(result) : std::nullopt;
 }
 
-FailureOr<Kernel> SharedKernels::get(Operation *op, bool singleStep, SizeName sizeName,
+FailureOr<Kernel> SharedKernels::get(ArrayRef<Operation *> ops, bool singleStep, SizeName sizeName,
                                      llvm::function_ref<FailureOr<Kernel>()> make) {
-  if (usesPool(op) || hasGroupedStates(op) || hasShiftedRows(op))
+  if (llvm::any_of(ops, [](Operation *op) {
+        return usesPool(op) || hasGroupedStates(op) || hasShiftedRows(op);
+      }))
     return make();
-  SmallVector<std::string> sizes = sizesOf(op, sizeName);
+  SmallVector<std::string> sizes;
+  for (Operation *op : ops)
+    llvm::append_range(sizes, sizesOf(op, sizeName));
+  auto isServedBy = [](Operation *made, Operation *op) {
+    return sumTheSame(made, op) && takesRowStrides(made, op) && computeTheSame(made, op);
+  };
   for (const Made &made : all) {
-    if (made.singleStep != singleStep || !sumTheSame(made.op, op) ||
-        !takesSizes(made.sizes, sizes) || !takesRowStrides(made.op, op) ||
-        !computeTheSame(made.op, op))
+    if (made.singleStep != singleStep || made.ops.size() != ops.size() ||
+        made.sizes.size() != sizes.size() || !takesSizes(made.sizes, sizes) ||
+        !llvm::all_of_zip(made.ops, ops, isServedBy) ||
+        (ops.size() > 1 && !shareTheSame(made.ops, ops)))
       continue;
-    if (std::optional<Kernel> kernel = retarget(made.kernel, made.op, op)) {
+    if (std::optional<Kernel> kernel = retarget(made.kernel, made.ops, ops)) {
       ++numShared;
       return *kernel;
     }
   }
   FailureOr<Kernel> kernel = make();
   if (succeeded(kernel))
-    all.push_back({op, singleStep, std::move(sizes), *kernel});
+    all.push_back({SmallVector<Operation *>(ops), singleStep, std::move(sizes), *kernel});
   return kernel;
 }

@@ -20,10 +20,11 @@ namespace ejk {
 /// this.
 class SharedKernels {
 public:
-  /// The kernel of `op`, any op that has one: that of an earlier op that computes the same from
-  /// tensors whose sizes are equal only where those of `op` are, or else what `make` makes. A kernel
-  /// for a single step is no other one.
-  llvm::FailureOr<Kernel> get(mlir::Operation *op, bool singleStep, SizeName sizeName,
+  /// The kernel of `ops`, any op that has one or two programs that share one: that of earlier ops
+  /// that compute the same from tensors whose sizes are equal only where those of `ops` are, or
+  /// else what `make` makes. A kernel for a single step is no other one.
+  llvm::FailureOr<Kernel> get(llvm::ArrayRef<mlir::Operation *> ops, bool singleStep,
+                              SizeName sizeName,
                               llvm::function_ref<llvm::FailureOr<Kernel>()> make);
 
   /// How many ops took another one's kernel.
@@ -31,7 +32,7 @@ public:
 
 private:
   struct Made {
-    mlir::Operation *op;
+    llvm::SmallVector<mlir::Operation *> ops;
     bool singleStep;
     llvm::SmallVector<std::string> sizes; // by name
     Kernel kernel;

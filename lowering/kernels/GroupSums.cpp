@@ -15,7 +15,7 @@ bool ejk::canSumInTurn(SumHeadsOp sum) {
   // all there.
   return program && terms.hasOneUse() && int64_t(sum.getDim()) == kHeadDim &&
          llvm::is_contained(program.getOutputs(), terms) && program.getSlices() == 1 &&
-         !program.getTrailing();
+         !program.getTrailing() && !program.getSkipped();
 }
 
 SumHeadsOp ejk::sumOfOutput(tile::ProgramOp program, Value output) {

@@ -16,6 +16,9 @@ FirstHeadsOp ejk::endOfGroup(tile::ProgramOp program, Value final) {
   auto first = final.hasOneUse() ? dyn_cast<FirstHeadsOp>(*final.user_begin()) : FirstHeadsOp();
   if (!first || first.getStates() != final || !llvm::is_contained(program.getFinalStates(), final))
     return {};
+  // Another program has the states of the heads that this one skips.
+  if (program.getSkipped())
+    return {};
   bool mayShare = llvm::any_of(program.getInitialStates(), [&](Value initial) {
     RepeatHeadsOp start = startOfGroup(program, initial);
     return start && isa<BlockArgument>(sameMemory(start.getStates()));

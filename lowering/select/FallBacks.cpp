@@ -10,8 +10,11 @@
 using namespace mlir;
 using namespace ejk;
 
-FallBacks::FallBacks(ArrayRef<ScanOp> scans, ArrayRef<tile::ProgramOp> programs,
-                     const ChunkSettings &settings) {
+FallBacks::FallBacks(const GroupPrograms &makers, ArrayRef<ScanOp> scans,
+                     ArrayRef<tile::ProgramOp> programs, const ChunkForm &form) {
+  constexpr int64_t chunk = cost::kChunkRowsOfStrongGates;
+  ChunkSettings settings = makers.settingsFor(scans.front(), chunk, savesEntries(scans, chunk),
+                                              {form.inF32, /*strongGate=*/0, form.savedChunk});
   for (auto [scan, program] : llvm::zip(scans, programs)) {
     int64_t rows = tile::ProgramOp(program).getChunk();
     if (settings.sumFromStart || rows <= settings.chunk || !guardsGates(program) ||
@@ -64,9 +67,13 @@ static bool hasAsManyStages(unsigned bytes, unsigned without, int64_t ofStage, c
          hasAsMany(cost::sharedBytesOfBlock(target, cost::kFewWarps, target.hasWgmma));
 }
 
-FailureOr<unsigned>
-FallBacks::take(ScanOp scan, const Target &target,
-                llvm::function_ref<std::optional<unsigned>(tile::ProgramOp)> bytesOf) {
+FailureOr<unsigned> FallBacks::take(ScanOp scan, GroupPrograms &makers) {
+  const Target &target = makers.target;
+  auto bytesOf = [&](tile::ProgramOp program) {
+    return failed(makers.fits(program, /*stages=*/1, /*mayLoadLate=*/true))
+               ? std::nullopt
+               : std::optional(makers.need.bytes);
+  };
   SmallVector<tile::ProgramOp> trials;
   bool areTaken = true, isDerivative = scan->getParentOp()->hasAttr(kDerivativeOfAttr);
   for (FallBack &each : all) {

@@ -2,11 +2,8 @@
 #ifndef EJK_LOWERING_SELECT_FALLBACKS_H
 #define EJK_LOWERING_SELECT_FALLBACKS_H
 
-#include "dialect/ejk/Ejk.h"
-#include "dialect/tile/Tile.h"
-#include "lowering/target/Target.h"
+#include "lowering/select/GroupPrograms.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "passes/chunk/Chunk.h"
 
 namespace ejk {
 
@@ -14,18 +11,17 @@ namespace ejk {
 /// scans cancel, so that all of them take the same path for the same rows.
 class FallBacks {
 public:
-  /// Makes a program in shorter chunks, with `settings`, for each of `programs`, made of `scans`, that gates may
-  /// leave the fast path of; none if one of them has no shorter one that takes strong gates, and none for CPUs,
-  /// whose chunks are short.
-  FallBacks(llvm::ArrayRef<ScanOp> scans, llvm::ArrayRef<tile::ProgramOp> programs,
-            const ChunkSettings &settings);
+  FallBacks() = default;
+  /// Makes a program in shorter chunks for each of `programs`, made of `scans`, that gates may
+  /// leave the fast path of; none if one of them has no shorter one that takes strong gates, and
+  /// none for CPUs, whose chunks are short.
+  FallBacks(const GroupPrograms &makers, llvm::ArrayRef<ScanOp> scans,
+            llvm::ArrayRef<tile::ProgramOp> programs, const ChunkForm &form);
   void drop();
-  /// Replaces the programs by those that fall back (passes/program/FallBackToShortChunks.h), where none has
-  /// fewer stages of rows in shared memory for that. `bytesOf` says what a program needs with one stage;
-  /// nothing after an error. `scan` is for remarks. Returns the number of programs.
-  llvm::FailureOr<unsigned>
-  take(ScanOp scan, const Target &target,
-       llvm::function_ref<std::optional<unsigned>(tile::ProgramOp)> bytesOf);
+  /// Replaces the programs by those that fall back (passes/program/FallBackToShortChunks.h), where
+  /// none has fewer stages of rows in shared memory for that. `scan` is for remarks. Returns the
+  /// number of programs.
+  llvm::FailureOr<unsigned> take(ScanOp scan, GroupPrograms &makers);
 
 private:
   /// `inputs` stand for what the shorter program takes: only its chunks are of use, and no other program is to

@@ -78,7 +78,8 @@ struct JamHeadsPass : ejk::impl::JamHeadsBase<JamHeadsPass> {
 private:
   LogicalResult jam(func::FuncOp function, ProgramFit &fit) {
     StringRef schedule = scheduleOf(function);
-    if ((!schedule.empty() && schedule != kChunkSchedule) || function->hasAttr(kTwoTermsAttr))
+    if ((!schedule.empty() && schedule != kChunkSchedule) || function->hasAttr(kTwoTermsAttr) ||
+        function->hasAttr(kByGatesAttr))
       return success();
     Builder b(&getContext());
     auto needs = function->getAttrOfType<ArrayAttr>(kNeedsAttr),

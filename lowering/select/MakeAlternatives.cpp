@@ -6,6 +6,7 @@
 #include "lowering/Passes.h"
 #include "lowering/select/Alternatives.h"
 #include "lowering/select/Conditions.h"
+#include "lowering/select/StrongGates.h"
 #include "lowering/target/CostModel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -95,8 +96,13 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       }
       if (schedule != Schedule::automatic) {
         StringRef name = schedule == Schedule::split ? kSplitSchedule : kChunkSchedule;
-        bool inTwo = bool(makeInTwoTerms(function, name)), direct = makeDirect(function, name);
-        if (inTwo || direct)
+        bool inTwo = bool(makeInTwoTerms(function, name));
+        func::FuncOp direct = makeDirect(function, name);
+        bool byGates = false;
+        for (func::FuncOp each : {direct, function})
+          if (each && schedule == Schedule::chunk)
+            byGates |= makeByGates(each);
+        if (inTwo || direct || byGates)
           function->setAttr(kScheduleAttr, b.getStringAttr(name));
         continue;
       }
@@ -134,8 +140,28 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       for (func::FuncOp inChunks : {function, inTwoTerms})
         if (failed(shareKernels(inChunks)))
           return signalPassFailure();
-      makeDirect(function, kChunkSchedule);
+      func::FuncOp direct = makeDirect(function, kChunkSchedule);
+      for (func::FuncOp inChunks : {direct, function})
+        if (inChunks)
+          makeByGates(inChunks);
       ++numFunctions;
+    }
+    markForWeakGates();
+  }
+
+  /// Functions beside one that chooses by gates get the programs that it has, so that kernels serve
+  /// both.
+  void markForWeakGates() {
+    Builder b(&getContext());
+    SmallVector<func::FuncOp> functions(getOperation().getOps<func::FuncOp>());
+    for (func::FuncOp function : functions) {
+      auto choosesByGates = [&](func::FuncOp other) {
+        return other->hasAttr(kByGatesAttr) && entryOf(other) == entryOf(function) &&
+               scheduleOf(other) == scheduleOf(function);
+      };
+      bool mayShare = !function->hasAttr(kTwoTermsAttr) && !function->hasAttr(kByGatesAttr);
+      if (mayShare && llvm::any_of(functions, choosesByGates))
+        function->setAttr(kForWeakGatesAttr, b.getUnitAttr());
     }
   }
 
@@ -226,6 +252,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
         options.halves && llvm::any_of(function.getBody().getOps<ScanOp>(), isPacked);
     if (usesPools(function) || cannotHalve)
       return success();
+    Builder b(&getContext());
     StringRef suffix = schedule == kFineSplitSchedule ? "fine_split" : "split";
     func::FuncOp split = cloneAlternative(function, suffix, schedule, /*before=*/true);
     OpPassManager pm(func::FuncOp::getOperationName());
@@ -244,8 +271,13 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
     }
     split->setAttr(kWhenAttr, when);
     // A copy for few heads sums over those that share a key: one kernel less for more code.
-    if (!split->hasAttr(kNeedsAttr))
-      makeDirect(split, schedule);
+    func::FuncOp direct = split->hasAttr(kNeedsAttr) ? func::FuncOp() : makeDirect(split, schedule);
+    // One kernel for all gradients takes states that the forward pass saves (SelectSchedule.cpp).
+    bool mayTakeSaves = split->hasAttr(kDerivativeOfAttr) &&
+                        llvm::none_of(split.getBody().getOps<ScanOp>(), correctsState);
+    for (func::FuncOp each : {direct, split})
+      if (each && !mayTakeSaves && mayBeByGates(each))
+        each->setAttr(kByGatesAttr, b.getUnitAttr());
     ++numSplit;
     return success();
   }
@@ -332,10 +364,10 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
   }
 
   /// Where no heads share one, each gives its result itself, in the result's type: nothing is
-  /// left to sum. Returns whether there are such sums.
-  bool makeDirect(func::FuncOp function, StringRef schedule) {
+  /// left to sum. Null where there are no such sums.
+  func::FuncOp makeDirect(func::FuncOp function, StringRef schedule) {
     if (findShared(function).empty())
-      return false;
+      return {};
     func::FuncOp direct = cloneAlternative(function, "direct", schedule, /*before=*/true);
     Builder b(&getContext());
     ArrayAttr needs;
@@ -352,6 +384,48 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
     if (!headsOnly)
       renameSizes(direct, renamed);
     ++numDirect;
+    return direct;
+  }
+
+  /// Whether programs of `function` may be chosen by gates. Terms of heads that share a row are
+  /// summed by one kernel, which has all heads, as states that heads share are read by one; and few
+  /// heads take little time.
+  bool mayBeByGates(func::FuncOp function) {
+    auto isOfSharedState = [](Operation &op) { return isa<RepeatHeadsOp, FirstHeadsOp>(op); };
+    if (llvm::any_of(function.getBody().front(), isOfSharedState))
+      return false;
+    return byGates != ByGates::never && mayChooseByGates(function) && !usesPools(function) &&
+           !function->hasAttr(kTwoTermsAttr) && findShared(function).empty();
+  }
+
+  /// A copy that chooses programs by the gates of each head, for launches of rows enough to pay for
+  /// its kernels; the function itself where sizes that are known say so. Returns whether there is a
+  /// copy.
+  bool makeByGates(func::FuncOp function) {
+    if (!mayBeByGates(function))
+      return false;
+    Builder b(&getContext());
+    ShapeAnalysis shapes(function);
+    Value first = (*function.getBody().getOps<ScanOp>().begin()).getSequences().front();
+    DimExpr rows = shapes.dim(first, 0);
+    for (unsigned dim : {1, 2})
+      rows = DimExpr::make(DimExpr::Operator::multiply, rows, shapes.dim(first, dim));
+    bool corrects = llvm::any_of(function.getBody().getOps<ScanOp>(), correctsState);
+    int64_t fewest = corrects ? cost::kFewestRowsByGatesOfCorrected : cost::kFewestRowsByGates;
+    bool isKnown = rows.kind == DimExpr::Kind::constant;
+    Attribute size = sizeAttribute(b, rows);
+    bool always = byGates == ByGates::always;
+    if (!always && (!size || (isKnown && rows.value < fewest)))
+      return false;
+    ++numByGates;
+    if (always || isKnown) {
+      function->setAttr(kByGatesAttr, b.getUnitAttr());
+      return false;
+    }
+    func::FuncOp copy = cloneAlternative(function, "by_gates", kChunkSchedule, /*before=*/true);
+    copy->setAttr(kByGatesAttr, b.getUnitAttr());
+    copy->setAttr(kWhenAttr, both(b, function->getAttrOfType<ArrayAttr>(kWhenAttr),
+                                  condition(b, ">=", size, b.getI64IntegerAttr(fewest))));
     return true;
   }
 
@@ -375,52 +449,3 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
   }
 };
 } // namespace
-
-/// The condition that holds where `when`, that a size is at least a number, does not; null for
-/// others.
-static ArrayAttr negated(ArrayAttr when) {
-  if (!when || when.size() != 3 || when[0] != StringAttr::get(when.getContext(), ">="))
-    return {};
-  Builder b(when.getContext());
-  return condition(b, "<", when[1], when[2]);
-}
-
-static bool hasPrograms(func::FuncOp function) {
-  return function.walk([](tile::ProgramOp) { return WalkResult::interrupt(); }).wasInterrupted();
-}
-
-void ejk::pruneAlternatives(ModuleOp module) {
-  auto isEmpty = [](func::FuncOp function) {
-    StringRef schedule = scheduleOf(function);
-    return !schedule.empty() && schedule != kStepSchedule && !hasPrograms(function);
-  };
-  for (auto function :
-       llvm::to_vector(llvm::make_filter_range(module.getOps<func::FuncOp>(), isEmpty))) {
-    if (function->hasAttr(kAlternativeOfAttr)) {
-      function.erase();
-      continue;
-    }
-    // By steps after all; a copy that was to be so is one too many, unless it has queries, which
-    // it computes in turn: the function itself, over query heads, is better for many rows. The copy's body is
-    // as it was before it was cut, or made of segments, for chunks.
-    StringRef entry = function.getName();
-    for (auto other : llvm::to_vector(module.getOps<func::FuncOp>())) {
-      if (other == function || entryOf(other) != entry || scheduleOf(other) != kStepSchedule)
-        continue;
-      if (scansWithQueries(other).empty()) {
-        function.getBody().takeBody(other.getBody());
-        other.erase();
-        continue;
-      }
-      if (ArrayAttr few = negated(function->getAttrOfType<ArrayAttr>(kWhenAttr))) {
-        other->setAttr(kWhenAttr, few);
-        other->moveBefore(function);
-        continue;
-      }
-      function.getBody().takeBody(other.getBody());
-      other.erase();
-    }
-    function->setAttr(kScheduleAttr, StringAttr::get(module.getContext(), kStepSchedule));
-    function->removeAttr(kWhenAttr);
-  }
-}

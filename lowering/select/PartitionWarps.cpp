@@ -252,13 +252,13 @@ private:
 
   ProgramOp join() {
     b.setInsertionPoint(whole);
-    auto program =
-        ProgramOp::create(b, loc, whole.getOutputs().getTypes(), whole.getFinalStates().getTypes(),
-                          whole.getSaves().getTypes(), whole.getSequences(), whole.getParameters(),
-                          whole.getInitialStates(), whole.getSavedStates(), whole.getCuSeqlens(),
-                          whole.getTurns(), whole.getRemembered(), whole.getChunk(),
-                          whole.getSaveEveryAttr(), whole.getSegmentsAttr(), whole.getSlices(),
-                          whole.getCorrects(), whole.getTrailingAttr(), whole.getTrailingReverse());
+    auto program = ProgramOp::create(
+        b, loc, whole.getOutputs().getTypes(), whole.getFinalStates().getTypes(),
+        whole.getSaves().getTypes(), whole.getSequences(), whole.getParameters(),
+        whole.getInitialStates(), whole.getSavedStates(), whole.getCuSeqlens(), whole.getTurns(),
+        whole.getRemembered(), whole.getSkipped(), whole.getInto(), whole.getChunk(),
+        whole.getSaveEveryAttr(), whole.getSegmentsAttr(), whole.getSlices(), whole.getCorrects(),
+        whole.getTrailingAttr(), whole.getTrailingReverse(), whole.getIntoResultsAttr());
     program->setDiscardableAttrs(state->getDiscardableAttrDictionary());
     Block &block = program.getBody().emplaceBlock();
     for (Type type : program.argumentTypes(whole.getParameterArgs().getTypes()))

@@ -66,6 +66,16 @@ static void round(OpResult output, Type element) {
   output.setType(cast<RankedTensorType>(output.getType()).clone(element));
 }
 
+/// What `output` of a program starts as; null where that is nothing.
+static Value startOf(Value output) {
+  auto program = output.getDefiningOp<tile::ProgramOp>();
+  if (program)
+    for (auto [start, result] : llvm::zip(program.getInto(), program.getResultsFromInto()))
+      if (result == output)
+        return start;
+  return {};
+}
+
 unsigned ejk::roundOutputs(ModuleOp module) {
   SmallVector<arith::TruncFOp> roundings;
   module.walk([&](arith::TruncFOp op) {
@@ -86,6 +96,14 @@ unsigned ejk::roundOutputs(ModuleOp module) {
     };
     if (!llvm::all_of(outputs, isRoundable))
       continue;
+    SmallVector<Value> starts;
+    for (Value output : outputs)
+      if (Value start = startOf(output))
+        starts.push_back(start);
+    auto isUsedOnce = [](Value start) { return mayRound(start) && onlyUser(start); };
+    if (!llvm::all_of(starts, isUsedOnce))
+      continue;
+    llvm::append_range(outputs, starts);
     for (Value output : outputs)
       round(cast<OpResult>(output), getElementTypeOrSelf(rounding.getType()));
     if (choose)

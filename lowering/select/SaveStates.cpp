@@ -92,6 +92,25 @@ void SaveStates::match(func::FuncOp function, StringRef name,
       }
 }
 
+/// Of `derivatives` those that choose programs by gates as `function` does, where one of the `ways`
+/// to compute it has the same scans and chooses otherwise; else all.
+static SmallVector<func::FuncOp> choosingAlike(func::FuncOp function, ArrayRef<func::FuncOp> ways,
+                                               ArrayRef<func::FuncOp> derivatives) {
+  auto isAlike = [&](func::FuncOp other) {
+    return other->hasAttr(kByGatesAttr) == function->hasAttr(kByGatesAttr);
+  };
+  auto segmentsOf = [](func::FuncOp way) {
+    return llvm::map_to_vector(way.getBody().getOps<ScanOp>(),
+                               [](ScanOp scan) { return scan.getSegmentsAttr(); });
+  };
+  auto isOther = [&](func::FuncOp way) {
+    return !isAlike(way) && segmentsOf(way) == segmentsOf(function);
+  };
+  if (llvm::none_of(ways, isOther))
+    return SmallVector<func::FuncOp>(derivatives);
+  return llvm::filter_to_vector(derivatives, isAlike);
+}
+
 std::vector<SaveStates> SaveStates::prepare(ModuleOp module, bool quiet) {
   std::vector<SaveStates> all;
   auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
@@ -120,18 +139,21 @@ std::vector<SaveStates> SaveStates::prepare(ModuleOp module, bool quiet) {
                   [](func::FuncOp other) {
                     return scheduleOf(other) != kStepSchedule && !isInTwoTerms(other);
                   });
-    saves.match(function, name, derivatives);
+    SmallVector<func::FuncOp> ways = {function};
+    llvm::copy_if(functions, std::back_inserter(ways), [&](func::FuncOp other) {
+      return other != function && entryOf(other) == function.getName() &&
+             scheduleOf(other) != kStepSchedule;
+    });
+    saves.match(function, name, choosingAlike(function, ways, derivatives));
     if (saves.fwds.empty()) {
       saves.sayWhy("it saves none that '" + function.getName() + "' goes through");
       continue;
     }
     saves.fwds.front()->setAttr(kForwardOfAttr, function.getNameAttr());
-    for (auto other : functions) {
-      if (other == function || entryOf(other) != function.getName() ||
-          scheduleOf(other) == kStepSchedule)
-        continue;
+    for (func::FuncOp other : ArrayRef(ways).drop_front()) {
       size_t known = saves.fwds.size();
-      saves.match(other, name + other.getName().drop_front(function.getName().size()).str(), derivatives);
+      saves.match(other, name + other.getName().drop_front(function.getName().size()).str(),
+                  choosingAlike(other, ways, derivatives));
       if (saves.fwds.size() > known)
         saves.fwds.back()->setAttr(kAlternativeOfAttr,
                                    StringAttr::get(module.getContext(), name));

@@ -201,6 +201,27 @@ constexpr int64_t kChunkLengthsOnCpu[] = {32, 16};
 /// on take 8 nats a row; models train with up to 5. With gates of both axes they take 4: H200, −5σ(x), 4,4096,64:
 /// all gradients 23.8 ms step by step, 25.8 with such chunks.
 constexpr int64_t kChunkRowsOfStrongGates = 16;
+/// The gates of a row that such models train with. Programs for them have blocks of as many rows as
+/// sum up to what fits a block's range.
+constexpr double kStrongNatsPerRow = 5;
+/// The share of a guard's range that the gates of a head's first chunk may take where the head is
+/// computed by programs for weak gates. Fewer heads than the device's multiprocessors run side by
+/// side, so that one head that leaves the range in every other chunk delays all. A model of the
+/// heads of 4,4096,64 on 132 multiprocessors, with gates of softplus(N(0, 1) + b) at
+/// initialisation: KDA's forward takes 2.14 ms with a share of 1, 1.21 with 3/4 and 1.85 with 5/8,
+/// where all heads take 2.32 by programs for weak gates; -log(1 + e^-x), x of N(0, 1), stays with
+/// these up to 5/8.
+constexpr double kShareOfWeakGates = 0.75;
+/// The most registers of a thread that the tiles of a program may take whose blocks share a launch
+/// with another's. A thread has 255. Where tiles take more, ptxas has all matmuls of the kernel
+/// wait for one another (C7512), those of the other program, too. H200, 4,4096,64, a gate per value
+/// channel (272 registers), weak gates: 0.414 ms apart, 0.541 in one launch.
+constexpr int64_t kMostRegistersOfSharedLaunch = 255;
+/// The fewest rows of all heads together for which programs are chosen by gates, and those where a
+/// recurrence corrects its state. The kernel that looks at the gates takes 4 to 8 µs of the 130 to
+/// 250 that so many take (H200, 128×128 channels: 8,1024,32 by GLA 0.132 and 0.140 ms, 8,1024,16 by
+/// KDA 0.129 and 0.133).
+constexpr int64_t kFewestRowsByGates = 1 << 19, kFewestRowsByGatesOfCorrected = 1 << 17;
 /// Whether chunks of so many rows take gates of 5 nats a row, if half a chunk may come to `nats`.
 bool takesStrongGates(double nats, int64_t rows);
 

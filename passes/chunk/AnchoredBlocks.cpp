@@ -41,37 +41,43 @@ RunningGates::Blocks RunningGates::inBlocks(TileBuilder &e, int64_t blockRows) c
   return blocks;
 }
 
-std::optional<ChunkedState::BlockForm> ChunkedState::blockForm() const {
+std::optional<ChunkedState::BlockForm> ChunkedState::blockForm(const ChunkPlan &plan,
+                                                               const StateChain &chain) {
   // Vectors that a correction adds, decayed by channel, would have a system for each channel. A scan
   // that gets these vectors as a sequence takes the path that the scan with the correction takes, so
   // that both round alike.
   auto isCorrecting = [](const StateChain::Add &add) { return OuterAddOp(add.op).getCorrects(); };
   bool isDerived = llvm::any_of(chain.adds, isCorrecting) || llvm::any_of(chain.reads, pairsCorrect);
   bool corrects = !chain.corrections.empty() || isDerived;
-  bool solvesByChannel =
-      !chain.corrections.empty() ? isGated(chain.corrections.front().dim) : isDerived && isGated(1);
+  bool solvesByChannel = !chain.corrections.empty()
+                             ? chain.isGated(axisOf(chain.corrections.front().dim))
+                             : isDerived && chain.isGated(Axis::value);
   if (plan.chunk <= kLeastBlockRows || plan.options.sumFromStart || plan.options.f32Matmuls ||
       solvesByChannel)
     return {};
   double strongest = 0;
+  bool isGuarded = false;
   for (ArrayRef<DecayOp> decays : ArrayRef(chain.decays).drop_front()) {
     double least = 0;
+    bool isBounded = true;
     for (DecayOp decay : decays) {
       Bounds bounds = FloatBounds().of(decay.getGate());
-      if (bounds.most > 0)
-        return {};
+      isBounded &= bounds.most <= 0 && std::isfinite(bounds.least);
       least += bounds.least;
     }
-    strongest = std::max(strongest, -least);
+    if (!isBounded && !plan.options.strongGate)
+      return {};
+    isGuarded |= !isBounded;
+    strongest = std::max(strongest, isBounded ? -least : plan.options.strongGate);
   }
   // Weaker gates never leave the fast path, which takes fewer matmuls.
   if (strongest <= range::kGuardNats / (plan.chunk / 2))
     return {};
   for (int64_t rows = plan.chunk; rows >= kLeastBlockRows; rows /= 2) {
     if (strongest * rows <= range::kBlock.sum)
-      return BlockForm{rows, range::kBlock.offset};
+      return BlockForm{rows, range::kBlock, isGuarded};
     if (corrects && strongest * rows <= range::kBlockOfKeys.sum)
-      return BlockForm{rows, range::kBlockOfKeys.offset};
+      return BlockForm{rows, range::kBlockOfKeys, isGuarded};
   }
   return {};
 }
@@ -82,9 +88,27 @@ void ChunkedState::findBlocks(TileBuilder &e) {
       blocks[dim] = bases[dim].gates->inBlocks(e, form->rows);
 }
 
+Value ChunkedState::areBlocksInRange(TileBuilder &e) {
+  SmallVector<Value> exponents;
+  auto add = [&](Value sum) {
+    exponents.push_back(e.add(sum, e.constant(sum.getType(), form->range.offset)));
+  };
+  for (unsigned dim = 0; dim < 2; ++dim)
+    if (isGated(dim)) {
+      add(isReverse() ? e.neg(blocks[dim].around) : blocks[dim].around);
+      // The sum of a block's last row is that of the block only in one of two scans.
+      for (auto [start, end] :
+           llvm::zip(blocks[dim].starts, ArrayRef(blocks[dim].starts).drop_front()))
+        add(e.sub(end, start));
+    }
+  exponents.push_back(fewRowsExponent(e));
+  double limit = std::max(form->range.offset, form->range.sum - form->range.offset);
+  return e.rangeGuard(limit, exponents);
+}
+
 Value ChunkedState::exponentInBlock(TileBuilder &e, unsigned dim, unsigned place, bool ofLater) {
   Value exponent = bases[dim].gates->aroundAt(e, blocks[dim].around, place, ofLater == isReverse());
-  Value offset = e.constant(exponent.getType(), form->offset);
+  Value offset = e.constant(exponent.getType(), form->range.offset);
   return ofLater ? e.add(exponent, offset) : e.sub(exponent, offset);
 }
 
@@ -117,9 +141,9 @@ Value ChunkedState::stateScale(TileBuilder &e, unsigned dim, unsigned place, boo
     // The only block starts where the chunk does. So its exponentials serve here, too.
     Value scale = ofLater ? laterScale(e, dim, place) : earlierScale(e, dim, place);
     if (ofLater)
-      return e.mul(scale, e.exp(e.constant(scale.getType(), -form->offset)));
+      return e.mul(scale, e.exp(e.constant(scale.getType(), -form->range.offset)));
     Value total = blocks[dim].starts.back();
-    Value toEnd = e.exp(e.add(total, e.constant(total.getType(), form->offset)));
+    Value toEnd = e.exp(e.add(total, e.constant(total.getType(), form->range.offset)));
     return e.mul(scale, e.broadcast(toEnd, 1, e.shapeOf(scale)));
   }
   Value exponent =
@@ -274,7 +298,8 @@ Value ChunkedState::updateByBlocks(TileBuilder &e, Value state) {
 
 ChunkedState::Computed ChunkedState::onBlockPath(TileBuilder &e, Value state) {
   byBlocks = true;
-  findBlocks(e);
+  if (!form->isGuarded)
+    findBlocks(e);
   multiplyByBlocks(e);
   solveCorrections(e, state);
   Computed computed = {Value()}, pairs;

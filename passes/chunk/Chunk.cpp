@@ -105,9 +105,10 @@ void ChunkWriter::createProgram() {
   program = tile::ProgramOp::create(
       outer, loc, outputTypes, finalTypes, scan.getSaves().getTypes(), scan.getSequences(),
       scan.getParameters(), scan.getInitialStates(), scan.getSavedStates(), scan.getCuSeqlens(),
-      /*turns=*/Value(), scan.getRemembered(), plan.chunk, scan.getSaveEveryAttr(),
-      scan.getSegmentsAttr(), plan.slices, plan.options.corrects, scan.getTrailingAttr(),
-      scan.getTrailing() && scan.getReverse());
+      /*turns=*/Value(), scan.getRemembered(), /*skipped=*/Value(), /*into=*/ValueRange(),
+      plan.chunk, scan.getSaveEveryAttr(), scan.getSegmentsAttr(), plan.slices,
+      plan.options.corrects, scan.getTrailingAttr(), scan.getTrailing() && scan.getReverse(),
+      /*into_results=*/nullptr);
   // A column is read as one number, which may be small beside its terms, and divide whole rows.
   auto isColumn = [](Value state) {
     return isMatrix(state) && llvm::is_contained(cast<VectorType>(state.getType()).getShape(), 1);
@@ -197,8 +198,16 @@ Value ChunkWriter::isSlotBoundary(bool entering, Value count) {
   Value position = body.remIndex(chunkNumber, prologue.index(chunks));
   if (entering != bool(scan.getReverse()))
     return isEqual(position, prologue.index(0));
-  Value last = isEqual(position, prologue.index(chunks - 1));
-  Value end = isEqual(chunkNumber, prologue.subIndex(count, prologue.index(1)));
+  Value lastChunk = prologue.subIndex(count, prologue.index(1));
+  int64_t together = 1;
+  if (!entering && plan.options.saveEntries)
+    together = std::max<int64_t>(plan.options.savedChunk / plan.chunk, 1);
+  if (together > 1) {
+    Value number = prologue.index(together);
+    lastChunk = prologue.mulIndex(prologue.divIndex(lastChunk, number), number);
+  }
+  Value last = isEqual(position, prologue.index(chunks - together));
+  Value end = isEqual(chunkNumber, lastChunk);
   return arith::OrIOp::create(within, loc, last, end);
 }
 
@@ -329,6 +338,12 @@ FailureOr<tile::ProgramOp> ejk::chunkScan(ScanOp scan, const ChunkSettings &sett
   ChunkPlan plan(scan, settings);
   if (failed(plan.analyze()))
     return failure();
+  auto hasBlocks = [&](const StateChain &chain) {
+    bool isGated = chain.isGated(Axis::key) || chain.isGated(Axis::value);
+    return !isGated || ChunkedState::blockForm(plan, chain);
+  };
+  if (settings.strongGate && !llvm::all_of(plan.chains, hasBlocks))
+    return failure();
   tile::ProgramOp program = ChunkWriter(scan, plan).write();
   if (settings.f32Matmuls)
     program.walk([&](Operation *op) {
@@ -357,11 +372,12 @@ bool ejk::mayLeaveRange(ScanOp scan, int64_t chunk) {
   return std::min(least[0], least[1]) * double(chunk / 2) < -range::kGuardNatsOfTwoAxes;
 }
 
-bool ejk::savesEntries(ArrayRef<ScanOp> group, int64_t chunk) {
+bool ejk::savesEntries(ArrayRef<ScanOp> group, int64_t chunk, std::optional<bool> may) {
   auto hasStates = [](ScanOp scan) { return bool(scan.getSaveEvery()); };
-  return llvm::any_of(group, hasStates) && llvm::all_of(group, [&](ScanOp scan) {
-           return scan.getSaveEvery().value_or(0) % chunk == 0;
-         }) && maySaveEntries(group);
+  return llvm::any_of(group, hasStates) &&
+         llvm::all_of(group,
+                      [&](ScanOp scan) { return scan.getSaveEvery().value_or(0) % chunk == 0; }) &&
+         (may ? *may : maySaveEntries(group));
 }
 
 void ejk::replaceScan(ScanOp scan, tile::ProgramOp program) {

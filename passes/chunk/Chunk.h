@@ -21,6 +21,9 @@ struct ChunkSettings {
   /// Save and read the state at the start of a chunk; see `maySaveEntries`. Requires that chunks
   /// divide the distance of saved states; the state is that of the last chunk of each.
   bool saveEntries = false;
+  /// With it, for a scan that is not in reverse: save the states that chunks of so many rows are
+  /// entered with, a multiple of a chunk's, for programs that have such chunks; 0 for the own.
+  int64_t savedChunk = 0;
   /// Compute a head's decays as powers of two, and put constant multiples of reads into their
   /// exponents. This saves instructions and rounds those constants once more. Not for matmuls in
   /// f32.
@@ -33,6 +36,10 @@ struct ChunkSettings {
   /// Sum the gates of channels from a chunk's first row on, not from its middle row. The state is
   /// then read as it is, without a decay, and the range guard has half as many nats for a row.
   bool sumFromStart = false;
+  /// How strong gates per channel are taken to be whose bounds are not known, in nats a row; 0
+  /// where chunks have one basis. A range guard then looks at the sums of each block. Scans that
+  /// cannot go by blocks are refused.
+  double strongGate = 0;
   /// The scan is in a function of which a scan corrects its state (`findCorrecting`).
   bool corrects = false;
   /// The most state elements that one program carries; wider states are cut into slices.
@@ -51,8 +58,9 @@ mlir::FailureOr<tile::ProgramOp> chunkScan(ScanOp scan, const ChunkSettings &set
 bool mayLeaveRange(ScanOp scan, int64_t chunk);
 
 /// Whether each chunk of the scans has a saved state of its own and may save the state at its
-/// start.
-bool savesEntries(llvm::ArrayRef<ScanOp> group, int64_t chunk);
+/// start. `may` says whether it may, where the scans' saved states have other users by now.
+bool savesEntries(llvm::ArrayRef<ScanOp> group, int64_t chunk,
+                  std::optional<bool> may = std::nullopt);
 
 /// Replaces `scan` by `program`, which chunkScan created from it.
 void replaceScan(ScanOp scan, tile::ProgramOp program);

@@ -65,10 +65,12 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
     head.emplace(body, direction(Axis::head), gateTiles[0], plan.operandType,
                  plan.options.inExponents);
   findBases();
-  form = blockForm();
+  form = blockForm(plan, chain);
+  if (form && form->isGuarded)
+    findBlocks(body);
   // Within the bounds of blocks, only chunks of few rows need another path, and only for gradients
   // of gates.
-  bool isGuarded = (isGated(0) || isGated(1)) && (!form || isPaired());
+  bool isGuarded = (isGated(0) || isGated(1)) && (!form || form->isGuarded || isPaired());
   Computed computed = isGuarded ? withGuard(state) : byMatmuls(body, state);
   ArrayRef<Value> next = ArrayRef(computed).drop_front();
   for (const StateChain::Read &read : chain.reads)

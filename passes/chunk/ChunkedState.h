@@ -118,6 +118,7 @@
 #ifndef EJK_PASSES_CHUNK_CHUNKEDSTATE_H
 #define EJK_PASSES_CHUNK_CHUNKEDSTATE_H
 
+#include "passes/NumericRange.h"
 #include "passes/chunk/ChunkDecays.h"
 #include "passes/chunk/ChunkTiles.h"
 
@@ -146,6 +147,17 @@ public:
   void saveEnd(TileBuilder &e, mlir::Value state, const ChunkedSaves &saves);
   /// The result of each checkpoint; valid after `compute`.
   llvm::ArrayRef<mlir::Value> entries() const { return checkpointResults; }
+
+  /// The rows of a block, what a channel's gates may sum up to in it, and h; and whether a guard
+  /// has to see to that, since the gates have no such bounds.
+  struct BlockForm {
+    int64_t rows;
+    range::BlockRange range;
+    bool isGuarded;
+  };
+  /// The form of the block path, if the bounds of all gates per channel of `chain`, or
+  /// `strongGate`, let blocks take the place of one basis.
+  static std::optional<BlockForm> blockForm(const ChunkPlan &plan, const StateChain &chain);
 
 private:
   /// The cumsums of one channel axis, relative to the middle row or to the chunk's start.
@@ -331,14 +343,9 @@ private:
   struct Part {
     mlir::Value tile, scale;
   };
-  /// The rows of a block, and h.
-  struct BlockForm {
-    int64_t rows;
-    double offset;
-  };
-  /// The form of the block path, if the bounds of all gates per channel let blocks take the place
-  /// of one basis.
-  std::optional<BlockForm> blockForm() const;
+  /// The range guard of the block path: whether each block's sums are in its range. All scans over
+  /// the same rows look at the same bits.
+  mlir::Value areBlocksInRange(TileBuilder &e);
   /// The rows of block `number` of a tile; all others are zero.
   mlir::Value rowsOfBlock(TileBuilder &e, mlir::Value tile, unsigned number) const;
   void findBlocks(TileBuilder &e);

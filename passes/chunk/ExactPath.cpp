@@ -28,8 +28,9 @@ ChunkedState::Computed ChunkedState::withGuard(Value state) {
     types.append(read.pairings.size(), types[1 + r]);
   for (Value carried : saved->carried)
     types.push_back(carried.getType());
-  Value inRange =
-      form ? body.rangeGuard(range::kGuardNats, fewRowsExponent(body)) : isInRange(body);
+  Value inRange = !form             ? isInRange(body)
+                  : form->isGuarded ? areBlocksInRange(body)
+                                    : body.rangeGuard(range::kGuardNats, fewRowsExponent(body));
   for (auto &decays : ArrayRef(chain.decays).drop_front())
     for (DecayOp decay : decays)
       tiles.setRange(decay.getGate(), inRange);

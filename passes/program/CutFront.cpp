@@ -124,7 +124,7 @@ std::optional<ProgramsByState> ejk::cutFront(ProgramOp program, Front kind, Segm
     return {};
   // Vectors go through slots of a chunk each, and a front has the chunks of whole sequences.
   bool hasOtherSlots = program.getSaveEvery() && *program.getSaveEvery() != program.getChunk();
-  if (hasOtherSlots || program.getTurns() || program.getTrailing() ||
+  if (hasOtherSlots || program.getTurns() || program.getTrailing() || !program.getInto().empty() ||
       (program.getSegments() && program.getSegments()->getOnly()))
     return {};
   if (!loopOverChunks(program) || !program.getBlock().getOps<MakeRingOp>().empty())

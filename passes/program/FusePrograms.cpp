@@ -90,6 +90,7 @@ public:
     ProgramOp a = first.program, b = second.program;
     if (a.getChunk() != b.getChunk() || a.getCuSeqlens() != b.getCuSeqlens() ||
         bool(a.getSegments()) != bool(b.getSegments()) || a.getTrailing() || b.getTrailing() ||
+        a.getSkipped() || b.getSkipped() || !a.getInto().empty() || !b.getInto().empty() ||
         a.getSequences().front() != b.getSequences().front() || !b.getSaves().empty())
       return false;
     auto isFirst = [&](Value tensor) { return tensor.getDefiningOp() == a; };
@@ -192,8 +193,9 @@ private:
     auto program = ProgramOp::create(
         b, like.getLoc(), outputs, finals, like.getSaves().getTypes(), sequences, parameters,
         like.getInitialStates(), saved, like.getCuSeqlens(), like.getTurns(), like.getRemembered(),
-        like.getChunk(), like.getSaveEveryAttr(), like.getSegmentsAttr(), like.getSlices(),
-        like.getCorrects(), like.getTrailingAttr(), like.getTrailingReverse());
+        /*skipped=*/Value(), /*into=*/ValueRange(), like.getChunk(), like.getSaveEveryAttr(),
+        like.getSegmentsAttr(), like.getSlices(), like.getCorrects(), like.getTrailingAttr(),
+        like.getTrailingReverse(), /*into_results=*/nullptr);
     Block &block = program.getBody().emplaceBlock();
     for (Type type : program.argumentTypes(parameterTypes))
       block.addArgument(type, like.getLoc());

@@ -66,7 +66,7 @@ SumHeadsOp ejk::sumOverHeads(Value output) {
 std::optional<ProgramHeads> ejk::headsToJam(const ShapeAnalysis &shapes, ProgramOp program) {
   auto segments = program.getSegments();
   if (program.getSlices() != 1 || program.getTrailing() || program.getTurns() ||
-      (segments && !segments->isWhole()))
+      program.getSkipped() || !program.getInto().empty() || (segments && !segments->isWhole()))
     return std::nullopt;
   ProgramHeads heads;
   heads.all = shapes.dim(program.getSequences().front(), kHeadsOfRows);

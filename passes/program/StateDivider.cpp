@@ -114,9 +114,11 @@ ProgramOp StateDivider::create(TypeRange outputs, TypeRange finals, TypeRange sa
                                IntegerAttr saveEvery, int64_t slices, SegmentsAttr segments) {
   auto made = ProgramOp::create(b, program.getLoc(), outputs, finals, saves, sequences,
                                 program.getParameters(), initials, saved, program.getCuSeqlens(),
-                                program.getTurns(), program.getRemembered(), program.getChunk(),
-                                saveEvery, segments, slices, program.getCorrects(),
-                                program.getTrailingAttr(), program.getTrailingReverse());
+                                program.getTurns(), program.getRemembered(), program.getSkipped(),
+                                /*into=*/ValueRange(), program.getChunk(), saveEvery, segments,
+                                slices, program.getCorrects(), program.getTrailingAttr(),
+                                program.getTrailingReverse(),
+                                /*into_results=*/nullptr);
   Block &block = made.getBody().emplaceBlock();
   for (Type type : made.argumentTypes(program.getParameterArgs().getTypes()))
     block.addArgument(type, program.getLoc());

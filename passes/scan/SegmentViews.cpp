@@ -12,18 +12,18 @@ using namespace ejk;
 
 static RankedTensorType typeOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()); }
 
-OpFoldResult SegmentViews::sizeOf(Value x, unsigned dim) {
-  int64_t size = typeOf(x).getDimSize(dim);
+static OpFoldResult sizeOfDim(OpBuilder &b, Location loc, Value x, unsigned dim) {
+  int64_t size = cast<RankedTensorType>(x.getType()).getDimSize(dim);
   if (!ShapedType::isDynamic(size))
     return b.getIndexAttr(size);
   return tensor::DimOp::create(b, loc, x, dim).getResult();
 }
 
-OpFoldResult SegmentViews::segmentsOfEach() {
+/// ⌈T/L⌉.
+static OpFoldResult countOfEach(OpBuilder &b, Location loc, Value first, SegmentsAttr segments) {
   if (segments.getExact())
     return b.getIndexAttr(segments.getCount());
-  Value first = scan.getSequences().front();
-  int64_t known = typeOf(first).getDimSize(1);
+  int64_t known = cast<RankedTensorType>(first.getType()).getDimSize(1);
   if (!ShapedType::isDynamic(known))
     return b.getIndexAttr(llvm::divideCeil(known, segments.rowsOf(known)));
   Value rows = tensor::DimOp::create(b, loc, first, 1);
@@ -36,6 +36,39 @@ OpFoldResult SegmentViews::segmentsOfEach() {
     each = arith::MinSIOp::create(b, loc, each, index(segments.getMost()));
   }
   return arith::CeilDivUIOp::create(b, loc, rows, each).getResult();
+}
+
+Value ejk::emptyOfSegments(OpBuilder &b, Location loc, Value first, Value cu, SegmentsAttr segments,
+                           ArrayRef<int64_t> channels) {
+  SmallVector<int64_t> shape = {ScanOp::countStates(first, cu, segments),
+                                cast<RankedTensorType>(first.getType()).getDimSize(2)};
+  shape.append(channels.begin(), channels.end());
+  auto type = RankedTensorType::get(shape, b.getF32Type());
+  auto value = [&](OpFoldResult size) { return getValueOrCreateConstantIndexOp(b, loc, size); };
+  SmallVector<Value> sizes;
+  if (type.isDynamicDim(0)) {
+    bool isWhole = !segments || segments.isOneEach();
+    Value count = value(sizeOfDim(b, loc, cu ? cu : first, 0));
+    if (cu)
+      count = arith::SubIOp::create(b, loc, count, arith::ConstantIndexOp::create(b, loc, 1));
+    if (!isWhole && cu) {
+      Value each = arith::ConstantIndexOp::create(b, loc, segments.getMost());
+      Value rows = arith::DivUIOp::create(b, loc, value(sizeOfDim(b, loc, first, 1)), each);
+      count = arith::AddIOp::create(b, loc, rows, count);
+    } else if (!isWhole && !segments.getOnly()) {
+      count = arith::MulIOp::create(b, loc, count, value(countOfEach(b, loc, first, segments)));
+    }
+    sizes.push_back(count);
+  }
+  if (type.isDynamicDim(1))
+    sizes.push_back(value(sizeOfDim(b, loc, first, 2)));
+  return tensor::EmptyOp::create(b, loc, type, sizes);
+}
+
+OpFoldResult SegmentViews::sizeOf(Value x, unsigned dim) { return sizeOfDim(b, loc, x, dim); }
+
+OpFoldResult SegmentViews::segmentsOfEach() {
+  return countOfEach(b, loc, scan.getSequences().front(), segments);
 }
 
 Value SegmentViews::castTo(Value x, RankedTensorType type) {
@@ -198,45 +231,13 @@ Value SegmentViews::offsets() {
 }
 
 Value SegmentViews::emptyOfSegments(ArrayRef<int64_t> channels) {
-  Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
-  SmallVector<int64_t> shape = {ScanOp::countStates(first, cu, segments), typeOf(first).getDimSize(2)};
-  shape.append(channels.begin(), channels.end());
-  auto type = RankedTensorType::get(shape, b.getF32Type());
-  auto value = [&](OpFoldResult size) { return getValueOrCreateConstantIndexOp(b, loc, size); };
-  SmallVector<Value> sizes;
-  if (type.isDynamicDim(0) && cu) {
-    Value rows = value(sizeOf(first, 1)), each = arith::ConstantIndexOp::create(b, loc, segments.getMost());
-    Value sequences = arith::SubIOp::create(b, loc, value(sizeOf(cu, 0)),
-                                            arith::ConstantIndexOp::create(b, loc, 1));
-    rows = arith::DivUIOp::create(b, loc, rows, each);
-    sizes.push_back(arith::AddIOp::create(b, loc, rows, sequences));
-  } else if (type.isDynamicDim(0)) {
-    sizes.push_back(arith::MulIOp::create(b, loc, value(sizeOf(first, 0)), value(segmentsOfEach())));
-  }
-  if (type.isDynamicDim(1))
-    sizes.push_back(value(sizeOf(first, 2)));
-  return tensor::EmptyOp::create(b, loc, type, sizes);
+  return ejk::emptyOfSegments(b, loc, scan.getSequences().front(), scan.getCuSeqlens(), segments,
+                              channels);
 }
 
-Value SegmentViews::zeros(RankedTensorType type) {
-  Value empty;
-  if (segments.isOneEach()) {
-    Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
-    SmallVector<Value> sizes;
-    if (type.isDynamicDim(0)) {
-      sizes.push_back(tensor::DimOp::create(b, loc, cu ? cu : first, 0));
-      if (cu)
-        sizes.back() =
-            arith::SubIOp::create(b, loc, sizes.back(), arith::ConstantIndexOp::create(b, loc, 1));
-    }
-    if (type.isDynamicDim(1))
-      sizes.push_back(tensor::DimOp::create(b, loc, first, 2));
-    empty = tensor::EmptyOp::create(b, loc, type, sizes);
-  } else {
-    empty = emptyOfSegments(type.getShape().drop_front(2));
-  }
-  Value zero = arith::ConstantOp::create(b, loc, b.getFloatAttr(type.getElementType(), 0));
-  return linalg::FillOp::create(b, loc, zero, empty).getResult(0);
+Value SegmentViews::zeros(ArrayRef<int64_t> channels) {
+  Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+  return linalg::FillOp::create(b, loc, zero, emptyOfSegments(channels)).getResult(0);
 }
 
 ScanOp SegmentViews::scanSegments(ValueRange sequences, Type output, Type type, Value initial) {

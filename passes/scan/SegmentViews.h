@@ -6,6 +6,12 @@
 #include "mlir/IR/Builders.h"
 
 namespace ejk {
+/// An empty tensor [segments,H,channels…] of f32, or [N,H,channels…] without segments, of a scan or
+/// program whose first sequence is `first`, with the offsets `cu` if they are not null.
+mlir::Value emptyOfSegments(mlir::OpBuilder &b, mlir::Location loc, mlir::Value first,
+                            mlir::Value cu, SegmentsAttr segments,
+                            llvm::ArrayRef<int64_t> channels);
+
 /// Sees the states of a scan that is divided into segments, [segments,H,…], as sequences in which
 /// a segment is a row: [B,⌈T/L⌉,H,…], or [1,segments,H,…] of packed sequences.
 class SegmentViews {
@@ -23,10 +29,9 @@ public:
   mlir::RankedTensorType mergedKeysType(mlir::RankedTensorType type);
   /// The type of `type`, states of sequences, for those of segments.
   mlir::RankedTensorType perSegment(mlir::RankedTensorType type);
-  /// An empty tensor [segments,H,channels…] of f32.
+  /// An empty tensor [segments,H,channels…] of f32, and zeros.
   mlir::Value emptyOfSegments(llvm::ArrayRef<int64_t> channels);
-  /// Zeros as what segments start from, states of type `type`.
-  mlir::Value zeros(mlir::RankedTensorType type);
+  mlir::Value zeros(llvm::ArrayRef<int64_t> channels);
   /// Of two segments of each batch entry, of which `first` is scanned first: what they start from,
   /// `initial`, or zero, and `end`, with which that one ends. States are of type `type`.
   mlir::Value startsOfHalves(mlir::Value initial, mlir::Value end, mlir::RankedTensorType type,

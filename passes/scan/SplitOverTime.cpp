@@ -107,7 +107,7 @@ SmallVector<TimeSplitter::Totals> TimeSplitter::scanTotals(SegmentsAttr scanned,
     RankedTensorType type = builder.stateType(arg.getType());
     Value start = fromZero ? Value() : scan.getInitialState(i);
     if (!start && state.kind == SplitState::Kind::corrected)
-      start = SegmentViews(b, scan, scanned).zeros(type);
+      start = SegmentViews(b, scan, scanned).zeros(type.getShape().drop_front(2));
     map.map(arg, builder.addState(type, start));
   }
   for (Operation &op : scan.getStep().without_terminator())
@@ -208,8 +208,7 @@ void TimeSplitter::findTrailingRows() {
     return;
   SegmentTransitions transitions = transitionsOf(only - states.begin());
   // Of all segments: the kernel of these is that of all rows.
-  Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
-  Value none = linalg::FillOp::create(b, loc, zero, views.emptyOfSegments({})).getResult(0);
+  Value none = views.zeros({});
   Value last = transitions.scanTransitions(b, segments, transitions.makeIdentities(b, views),
                                            {trailingRows, none});
   trailing = {trailingRows, transitions.measure(b, last)};
@@ -232,7 +231,8 @@ DividedScan TimeSplitter::apply() {
     own.initial = scan.getInitialState(i);
     auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
     if (isWhole && state.kind != Kind::known)
-      own.starts = own.initial || !state.needsTotals() ? own.initial : views.zeros(type);
+      own.starts = own.initial || !state.needsTotals() ? own.initial
+                                                       : views.zeros(type.getShape().drop_front(2));
     else if (inHalves && state.needsTotals())
       own.starts = views.startsOfHalves(own.initial, totals[i].state, type, firstOfTwo());
     else if (state.kind == Kind::linear)

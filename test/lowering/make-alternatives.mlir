@@ -3,7 +3,7 @@
 // RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives --ejk-select-schedule="schedule=auto save-states arch=sm_90a" --canonicalize --split-input-file 2>/dev/null | FileCheck %s --check-prefix=CHOSEN
 
 // A schedule that was asked for is the only one; only sums over heads have an alternative without.
-// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives=schedule=chunk --split-input-file | FileCheck %s --check-prefix=FORCED --implicit-check-not='_step('
+// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives="schedule=chunk by-gates=never" --split-input-file | FileCheck %s --check-prefix=FORCED --implicit-check-not='_step('
 // FORCED-LABEL: func.func @gla(
 // FORCED-NOT: ejk.schedule
 // FORCED-LABEL: func.func @gla_vjp_direct(

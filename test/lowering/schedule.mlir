@@ -1,8 +1,8 @@
 // A scan and a block program in one place: T decides which of the two is launched, and both
 // write the same result.
-// RUN: ejk-compile --arch=sm_90 %s --schedule=chunk --emit=gpu | FileCheck %s
+// RUN: ejk-compile --arch=sm_90 %s --schedule=chunk --by-gates=never --emit=gpu | FileCheck %s
 // RUN: ejk-compile --schedule=step --arch=sm_90 %s --emit=gpu | FileCheck %s --check-prefix=STEP
-// RUN: ejk-compile --arch=sm_90 %s --schedule=chunk --cubin=never -o %t.ejk
+// RUN: ejk-compile --arch=sm_90 %s --schedule=chunk --by-gates=never --cubin=never -o %t.ejk
 // RUN: ejk-launch %t.ejk --info | FileCheck %s --check-prefix=INFO
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=auto --device=cuda --random B=2,T=1,H=2,Hkv=1 --check --in-place
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=auto --device=cuda --random B=2,T=70,H=2,Hkv=1 --check --in-place
@@ -27,8 +27,9 @@
 // RUN: ejk-compile --arch=sm_90 %s --cubin=never -o %t.auto.ejk
 // RUN: ejk-launch %t.auto.ejk --info | FileCheck %s --check-prefix=AUTO
 // AUTO: output ht: f32 [B, H, 64, 32], aligned to 16, may replace h0
-// AUTO: schedule chunk, if T >= 16
-// AUTO-NEXT: kernel gla_split2_blocks1: grid H * B,
+// AUTO: schedule chunk, if (T >= 16) and (((B * T) * H) >= 524288)
+// AUTO: schedule chunk, if T >= 16{{$}}
+// AUTO-NEXT: kernel gla_split2_blocks3: grid H * B,
 // AUTO: schedule step
 // AUTO-NEXT: kernel gla_step_scan0_one: if T = 1,
 // AUTO-NEXT: kernel gla_step_scan0: if T != 1,

@@ -77,6 +77,19 @@ public:
                            "those, and launches of fewer than 8 heads and 1024 rows, or for delta "
                            "rules of fewer than 8 heads (the default)"),
                 clEnumValN(TwoTerms::always, "always", "all with such gradients"))),
+        byGatesFlag("by-gates", llvm::cl::cat(category), llvm::cl::init(kDefaultByGates),
+                    llvm::cl::desc(
+                        "Chunk by chunk, for which launches kernels for strong gates per channel "
+                        "stand beside those for weak ones. The gates of a head's first chunk "
+                        "decide on the device which of the two computes it; that takes two "
+                        "launches more"),
+                    llvm::cl::values(
+                        clEnumValN(ByGates::never, "never",
+                                   "none: strong gates go in chunks of 16 rows, or step by step"),
+                        clEnumValN(ByGates::manyRows, "many-rows",
+                                   "those of 524,288 rows of all heads together, or 131,072 with "
+                                   "corrections, and those over segments (the default)"),
+                        clEnumValN(ByGates::always, "always", "all"))),
         f32MatmulsFlag(
             "f32-matmuls", llvm::cl::cat(category), llvm::cl::init(F32Matmuls::none),
             llvm::cl::desc("How recurrences of f32 rows are computed"),
@@ -100,7 +113,7 @@ public:
   bool given() const {
     int count = (schedule.getNumOccurrences() && schedule != Schedule::step) +
                 twoTermStatesFlag.getNumOccurrences() + twoTermsFlag.getNumOccurrences() +
-                f32MatmulsFlag.getNumOccurrences();
+                byGatesFlag.getNumOccurrences() + f32MatmulsFlag.getNumOccurrences();
     for (const auto *flag : {&fuseWalks, &saveStatesFlag, &warpSpecializeFlag, &partitionWarpsFlag,
                              &roundComputedFlag, &roundExponentialsFlag})
       count += flag->getNumOccurrences();
@@ -113,6 +126,7 @@ public:
   bool roundExponentials() const { return roundExponentialsFlag; }
   int64_t twoTermStates() const { return twoTermStatesFlag; }
   TwoTerms twoTerms() const { return twoTermsFlag; }
+  ByGates byGates() const { return byGatesFlag; }
   F32Matmuls f32Matmuls() const { return f32MatmulsFlag; }
 
 private:
@@ -121,6 +135,7 @@ private:
       roundExponentialsFlag;
   llvm::cl::opt<int64_t> twoTermStatesFlag;
   Choice<TwoTerms> twoTermsFlag;
+  Choice<ByGates> byGatesFlag;
   Choice<F32Matmuls> f32MatmulsFlag;
 };
 } // namespace ejk

@@ -163,6 +163,7 @@ int main(int argc, char **argv) {
   options.roundExponentials = schedule.roundExponentials();
   options.twoTermStates = schedule.twoTermStates();
   options.twoTerms = schedule.twoTerms();
+  options.byGates = schedule.byGates();
   options.warpSpecialize = schedule.warpSpecialize();
   options.partitionWarps = schedule.partitionWarps();
   FailureOr<std::string> result = ejk::compileInterruptibly(*module, emit, options);

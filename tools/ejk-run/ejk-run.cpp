@@ -234,6 +234,7 @@ static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::stri
   options.roundExponentials = schedule.roundExponentials();
   options.twoTermStates = schedule.twoTermStates();
   options.twoTerms = schedule.twoTerms();
+  options.byGates = schedule.byGates();
   options.warpSpecialize = schedule.warpSpecialize();
   options.partitionWarps = schedule.partitionWarps();
   return compileInterruptibly(*copy, Stage::package, options);

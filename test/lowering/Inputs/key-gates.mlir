@@ -17,3 +17,9 @@ func.func @kda(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<
       : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
   return %o, %ht : tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
 }
+func.func @packed(%q: tensor<1x?x?x64xbf16>, %k: tensor<1x?x?x64xbf16>, %v: tensor<1x?x?x64xbf16>, %gk: tensor<1x?x?x64xbf16>,
+                  %h0: tensor<?x?x64x64xf32>, %cu: tensor<?xi32>) -> (tensor<1x?x?x64xbf16>, tensor<?x?x64x64xf32>) {
+  %o, %ht = ejk.recurrent %q, %k, %v gk(%gk : tensor<1x?x?x64xbf16>) initial_state(%h0 : tensor<?x?x64x64xf32>) cu_seqlens(%cu : tensor<?xi32>)
+      : tensor<1x?x?x64xbf16>, tensor<1x?x?x64xbf16>, tensor<1x?x?x64xbf16> -> tensor<1x?x?x64xbf16>, tensor<?x?x64x64xf32>
+  return %o, %ht : tensor<1x?x?x64xbf16>, tensor<?x?x64x64xf32>
+}

@@ -1,5 +1,5 @@
-"""prefix.py EJK-RUN GATES DEVICE SCHEDULE FILE [SIZES] [EXACT]: which rows of a prefix have other bits than in a longer
-sequence. EXACT 'chunks' looks only at rows whose chunk of 64 rows is whole in the prefix."""
+"""prefix.py EJK-RUN GATES DEVICE SCHEDULE FILE [SIZES] [EXACT] [FLAGS...]: which rows of a prefix have other bits than in a
+longer sequence. EXACT 'chunks' looks only at rows whose chunk of 64 rows is whole in the prefix."""
 
 import json
 import subprocess
@@ -32,8 +32,8 @@ def run(command, sizes, rows, folder):
 def main():
     ejk_run, gates, device, schedule, source = sys.argv[1:6]
     sizes = sys.argv[6] if len(sys.argv) > 6 else "H=2"
-    whole = sys.argv[7:] == ["chunks"]
-    command = [ejk_run, source, f"--gates={gates}", f"--device={device}", f"--schedule={schedule}"]
+    whole = sys.argv[7:8] == ["chunks"]
+    command = [ejk_run, source, f"--gates={gates}", f"--device={device}", f"--schedule={schedule}", *sys.argv[8:]]
     with tempfile.TemporaryDirectory() as folder:
         long = run(command, sizes, LONG, folder)
         different = compared = 0

@@ -5,7 +5,7 @@
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=chunk --arch=sm_90a --device cuda --random %{sizes} --check | FileCheck %s
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=chunk --arch=sm_80 --device cuda --random %{sizes} --vjp --check | FileCheck %s --check-prefix=VJP
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=step --device cuda --random %{sizes} --vjp --check | FileCheck %s --check-prefix=VJP
-// RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --emit=tile 2>/dev/null | FileCheck %s --check-prefix=TILE
+// RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --by-gates=never --emit=tile 2>/dev/null | FileCheck %s --check-prefix=TILE
 
 // CHECK: check head: pass
 // CHECK: check channels: pass

@@ -2,7 +2,7 @@
 // tiles, and then spills nothing.
 //
 // REQUIRES: ptxas
-// RUN: ejk-compile %s --vjp --arch=sm_90a --schedule=chunk --two-terms=few-channels --emit=ptx -o %t.ptx
+// RUN: ejk-compile %s --vjp --arch=sm_90a --schedule=chunk --two-terms=few-channels --by-gates=never --emit=ptx -o %t.ptx
 // RUN: %ptxas -v -arch=sm_90a %t.ptx -o %t.cubin 2>&1 | FileCheck %s
 // CHECK: Function properties for f_vjp_blocks1
 // CHECK-NEXT: 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads

@@ -1,9 +1,9 @@
 // Operands of the next chunk's matmuls, and its range guard, are computed in a chunk's branch. The
 // chunk's results are stored by TMA after the guard's barrier.
-// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" | FileCheck %s
-// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" -o /dev/null \
+// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk by-gates=never" | FileCheck %s
+// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk by-gates=never" -o /dev/null \
 // RUN:   --mlir-print-ir-after=ejk-split-exponentials 2>&1 | FileCheck %s --check-prefix=SHARED
-// RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --emit=ptx -o - | FileCheck %s --check-prefix=PTX
+// RUN: ejk-compile %s --schedule=chunk --by-gates=never --arch=sm_90a --emit=ptx -o - | FileCheck %s --check-prefix=PTX
 //
 // Gates times e^x: some chunks take the fast path, and some the exact path. Sequences of whole
 // chunks, with a ragged end, of less than a chunk, of none; several packed ones.

@@ -1,12 +1,12 @@
 // Tiles that the device stores from shared memory: of a walk back all four gradients, none by
 // threads; of the forward that saves for it the output and the states. A place is awaited when it
 // has been read for long, while others are still on their way.
-// RUN: ejk-compile %s --vjp --save-states --schedule=chunk --arch=sm_90a --emit=ptx -o %t.ptx
+// RUN: ejk-compile %s --vjp --save-states --schedule=chunk --by-gates=never --arch=sm_90a --emit=ptx -o %t.ptx
 // RUN: FileCheck %s --check-prefix=BACK --input-file=%t.ptx
 // RUN: sed -e 's/gk/gv/g' %s >%t.values.mlir
-// RUN: ejk-compile %t.values.mlir --vjp --save-states --schedule=chunk --arch=sm_90a --emit=ptx -o %t.values.ptx
+// RUN: ejk-compile %t.values.mlir --vjp --save-states --schedule=chunk --by-gates=never --arch=sm_90a --emit=ptx -o %t.values.ptx
 // RUN: FileCheck %s --check-prefix=WAIT --input-file=%t.values.ptx
-// RUN: ejk-opt %s --ejk-specialize --ejk-derive-backward --ejk-to-gpu='arch=sm_90a schedule=chunk save-states=true' --mlir-print-ir-after=ejk-select-stages -o /dev/null 2>&1 | FileCheck %s --check-prefix=BRANCH
+// RUN: ejk-opt %s --ejk-specialize --ejk-derive-backward --ejk-to-gpu='arch=sm_90a schedule=chunk save-states=true by-gates=never' --mlir-print-ir-after=ejk-select-stages -o /dev/null 2>&1 | FileCheck %s --check-prefix=BRANCH
 // RUN: FileCheck %s --check-prefix=SAVES --input-file=%t.ptx
 // DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=chunk --arch=sm_90a --device=cuda --vjp --save-states --check --random
 // RUN: %{run} B=2,T=200

@@ -1,10 +1,10 @@
 // Rows that threads scale come as TMA tiles where warpgroups compute matmuls: one lane issues the copies.
-// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" | FileCheck %s
+// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk by-gates=never" | FileCheck %s
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk warp-specialize" | FileCheck %s --check-prefix=COPIES
-// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90 schedule=chunk" | FileCheck %s --check-prefix=COPIES
-// RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --cubin=never -o %t.ejk
+// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90 schedule=chunk by-gates=never" | FileCheck %s --check-prefix=COPIES
+// RUN: ejk-compile %s --schedule=chunk --by-gates=never --arch=sm_90a --cubin=never -o %t.ejk
 // RUN: ejk-launch %t.ejk --info | FileCheck %s --check-prefix=INFO
-// RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --emit=ptx -o - | FileCheck %s --check-prefix=PTX
+// RUN: ejk-compile %s --schedule=chunk --by-gates=never --arch=sm_90a --emit=ptx -o - | FileCheck %s --check-prefix=PTX
 //
 // Sequences of whole chunks, with a ragged end, and of less than a chunk; and no rows of another
 // sequence in those that are packed.
@@ -38,7 +38,7 @@
 // CHECK: nvgpu.tma.create.descriptor {{.*}} -> <tensor = memref<1x1x64x64xbf16, 3>, swizzle = swizzle_128b, l2promo = l2promo_256b, oob = zero, interleave = none
 
 // Where some of a packed sequence's rows are the next one's, all threads copy.
-// RUN: ejk-opt %t.packed.mlir --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" | FileCheck %s --check-prefix=PACKED
+// RUN: ejk-opt %t.packed.mlir --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk by-gates=never" | FileCheck %s --check-prefix=PACKED
 // PACKED-LABEL: gpu.func @f_blocks0(
 // PACKED: scf.if
 // PACKED: nvvm.cp.async.shared.global

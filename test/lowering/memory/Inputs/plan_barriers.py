@@ -15,7 +15,7 @@ differ = 0
 for file in files:
     for arch in ("sm_80", "sm_90a"):
         def emit(level):
-            flags = ["--schedule=chunk", f"--arch={arch}", f"--emit={level}", "-o", "-"]
+            flags = ["--schedule=chunk", "--by-gates=always", f"--arch={arch}", f"--emit={level}", "-o", "-"]
             return subprocess.run([compiler, file, *flags], capture_output=True, text=True, check=True).stdout
         text = emit("plan")
         plan = len(re.findall(r"\btile\.(?:barrier|range_guard)\b", text))

@@ -26,7 +26,7 @@ SOURCE = """func.func @f(%q: tensor<?x?x?x{K}xbf16>, %k: tensor<?x?x?x{K}xbf16>,
 
 def describe(compiler, source, arch):
     """The chunks and slices of the program that has the state, or why there is none."""
-    done = subprocess.run([compiler, "-", "--schedule=chunk", f"--arch={arch}", "--emit=plan"], input=source,
+    done = subprocess.run([compiler, "-", "--schedule=chunk", "--by-gates=never", f"--arch={arch}", "--emit=plan"], input=source,
                           capture_output=True, text=True)
     if done.returncode:
         return "error: " + done.stderr.strip().splitlines()[0]

@@ -42,7 +42,7 @@ def main(compiler, runner):
         for direction, flags in (("forward", []), ("derivative", ["--vjp", "--save-states"])):
             if direction == "derivative" and (K, V) in ((100, 100), (160, 160)):
                 continue
-            flags = [*flags, "--schedule=chunk", "--arch=sm_90a"]
+            flags = [*flags, "--schedule=chunk", "--by-gates=never", "--arch=sm_90a"]
             for packed in (False, True):
                 text = source(gate, K, V, packed)
                 print(f"{gate} {K}x{V} {direction}{', packed' * packed}: {loads(compiler, text, *flags)}, "
