@@ -7,10 +7,10 @@
 
 namespace ejk {
 
-/// A kernel whose blocks do what those of `first` do, and then what those of `second` do, in the
-/// place of both. Where each block has work in one of them only, the two run side by side.
-/// Arguments that are the same are passed once. It has the name of `second`. Nothing, and nothing
-/// is changed, where blocks or grids differ.
+/// A kernel in the place of both, whose blocks do the work of `first`, or, where they skip it, that
+/// of `second`, which skips all other blocks: so the two run side by side. Arguments that are the
+/// same are passed once. It has the name of `second`. Nothing, and nothing is changed, where blocks
+/// or grids differ, or `first` skips nothing.
 std::optional<Kernel> mergeKernels(Kernel first, Kernel second);
 
 } // namespace ejk
