@@ -126,7 +126,7 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     Gates per channel without bounds may be weak in one head and strong in the next. With
     `by-gates=many-rows` (the default) a copy before the function has `ejk.by_gates`: its programs for
     weak gates and for strong ones stand side by side, and the device chooses for each head
-    (`ejk-select-schedule`). That takes a kernel that looks at the gates, so the copy needs rows enough to
+    (`ejk-select-schedule`). Its schedule is called `chunk-by-gates`. That takes a kernel that looks at the gates, so the copy needs rows enough to
     pay for it: 2¹⁹ of all heads together, or 2¹⁷ where the recurrence corrects its state. Segments side
     by side choose by gates themselves. The function then has `ejk.for_weak_gates`, with the same programs, so that one
     kernel serves both. Heads that share rows or states, and derivatives over segments that start from saved states, have

@@ -14,6 +14,9 @@ constexpr llvm::StringLiteral kSplitSchedule = "split";
 constexpr llvm::StringLiteral kFineSplitSchedule = "fine-split";
 constexpr llvm::StringLiteral kStepSchedule = "step";
 constexpr llvm::StringLiteral kChunkSchedule = "chunk";
+/// The same with programs that the gates of each head choose; so the bits of what "chunk" gives do
+/// not depend on how many rows a launch has.
+constexpr llvm::StringLiteral kByGatesSchedule = "chunk-by-gates";
 
 /// The schedule that `function` is to have; empty where it has no alternatives.
 llvm::StringRef scheduleOf(mlir::func::FuncOp function);

@@ -157,7 +157,8 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
     for (func::FuncOp function : functions) {
       auto choosesByGates = [&](func::FuncOp other) {
         return other->hasAttr(kByGatesAttr) && entryOf(other) == entryOf(function) &&
-               scheduleOf(other) == scheduleOf(function);
+               (scheduleOf(other) == scheduleOf(function) ||
+                (scheduleOf(other) == kByGatesSchedule && scheduleOf(function) == kChunkSchedule));
       };
       bool mayShare = !function->hasAttr(kTwoTermsAttr) && !function->hasAttr(kByGatesAttr);
       if (mayShare && llvm::any_of(functions, choosesByGates))
@@ -422,7 +423,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       function->setAttr(kByGatesAttr, b.getUnitAttr());
       return false;
     }
-    func::FuncOp copy = cloneAlternative(function, "by_gates", kChunkSchedule, /*before=*/true);
+    func::FuncOp copy = cloneAlternative(function, "by_gates", kByGatesSchedule, /*before=*/true);
     copy->setAttr(kByGatesAttr, b.getUnitAttr());
     copy->setAttr(kWhenAttr, both(b, function->getAttrOfType<ArrayAttr>(kWhenAttr),
                                   condition(b, ">=", size, b.getI64IntegerAttr(fewest))));

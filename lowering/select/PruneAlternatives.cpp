@@ -22,8 +22,7 @@ static ArrayAttr negated(ArrayAttr when) {
 /// Whether `function` was to choose by gates, and has no programs to choose from.
 static bool choosesNothing(func::FuncOp function) {
   auto programs = function.getBody().getOps<tile::ProgramOp>();
-  return function->hasAttr(kByGatesAttr) && function->hasAttr(kAlternativeOfAttr) &&
-         scheduleOf(function) == kChunkSchedule &&
+  return scheduleOf(function) == kByGatesSchedule &&
          llvm::all_of(programs, [](tile::ProgramOp program) { return program.getInto().empty(); });
 }
 

@@ -27,7 +27,7 @@
 // RUN: ejk-compile --arch=sm_90 %s --cubin=never -o %t.auto.ejk
 // RUN: ejk-launch %t.auto.ejk --info | FileCheck %s --check-prefix=AUTO
 // AUTO: output ht: f32 [B, H, 64, 32], aligned to 16, may replace h0
-// AUTO: schedule chunk, if (T >= 16) and (((B * T) * H) >= 524288)
+// AUTO: schedule chunk-by-gates, if (T >= 16) and (((B * T) * H) >= 524288)
 // AUTO: schedule chunk, if T >= 16{{$}}
 // AUTO-NEXT: kernel gla_split2_blocks3: grid H * B,
 // AUTO: schedule step
