@@ -249,10 +249,23 @@ private:
   }
 
   /// Launches a kernel in which all sizes are arguments of their own.
-  LogicalResult launchSmall(Operation &op, llvm::function_ref<FailureOr<Kernel>()> make) {
+  LogicalResult launchSmall(Operation &op, llvm::function_ref<FailureOr<Kernel>()> make,
+                            Value condition = Value()) {
     auto anySize = [](Value, unsigned) { return std::string(); };
     FailureOr<Kernel> kernel = shared.get({&op}, /*singleStep=*/false, anySize, make);
-    return failed(kernel) ? failure() : launch(&op, *kernel);
+    return failed(kernel) ? failure() : launch(&op, *kernel, condition);
+  }
+
+  /// Whether a launch has no heads whose terms `sum` sums; null where types say that there are.
+  FailureOr<Value> hasNoHeads(SumHeadsOp sum) {
+    auto terms = cast<RankedTensorType>(sum.getTensor().getType());
+    if (terms.getDimSize(sum.getDim()) > 0)
+      return Value();
+    FailureOr<Value> heads = hostSize(sum, sum.getTensor(), sum.getDim());
+    if (failed(heads))
+      return failure();
+    return arith::CmpIOp::create(b, sum.getLoc(), arith::CmpIPredicate::eq, *heads, index(0))
+        .getResult();
   }
 
   LogicalResult lower(Operation &op) {
@@ -275,12 +288,18 @@ private:
           op, [&] { return maker.makeElementwise(generic, kernels, prefix + "_map" + number); });
     }
     if (auto sum = dyn_cast<SumHeadsOp>(op)) {
-      if (sumsSingleTerms(sum) || isSummedByProgram(sum))
+      if (sumsSingleTerms(sum))
         return success();
+      // A program's blocks sum in turn, and of no heads there are no blocks.
+      FailureOr<Value> noHeads =
+          isSummedByProgram(sum) ? hasNoHeads(sum) : FailureOr<Value>(Value());
+      if (failed(noHeads) || (isSummedByProgram(sum) && !*noHeads))
+        return LogicalResult(noHeads);
       ++numPlain;
-      return launchSmall(op, [&] {
+      auto make = [&] {
         return FailureOr<Kernel>(maker.makeSumHeads(sum, kernels, prefix + "_heads" + number));
-      });
+      };
+      return launchSmall(op, make, *noHeads);
     }
     if (auto shift = dyn_cast<ShiftOp>(op); shift && isDoneByLoads(shift))
       return success();

@@ -2,6 +2,7 @@
 #include "lowering/host/PrepareTensors.h"
 #include "dialect/ejk/EjkShifts.h"
 #include "dialect/tile/Tile.h"
+#include "lowering/kernels/GroupSums.h"
 #include "lowering/kernels/Views.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -56,6 +57,8 @@ bool ejk::skipsAll(tile::ProgramOp program) {
 }
 
 bool ejk::isNullStart(Operation *op, Value tensor) {
+  if (auto sum = dyn_cast_or_null<SumHeadsOp>(op); sum && isSummedByProgram(sum))
+    return sum.getTensor() == tensor;
   if (isSkippedWhole(op, tensor))
     return true;
   auto fill = tensor ? sameMemory(tensor).getDefiningOp<linalg::FillOp>() : linalg::FillOp();
