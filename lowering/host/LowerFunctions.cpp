@@ -102,13 +102,22 @@ private:
         if (auto starter = start.getDefiningOp<tile::ProgramOp>();
             starter && starter.getSkipped() && !program->hasAttr(kLaunchedApartAttr))
           launchedBy[starter] = program;
-    for (auto [starter, last] : launchedBy) {
-      auto isReadLater = [&, rest = last](Value result) { return isReadAfter(result, rest); };
-      if (llvm::all_of(starter->getResults(), isReadLater))
-        starters[last] = cast<tile::ProgramOp>(starter);
+    // A launch has two programs at most. One that has to be launched earlier may read another's
+    // results.
+    auto cannotWait = [&](const auto &pair) {
+      auto sharesLast = [&](const auto &other) { return other.second == pair.second; };
+      return llvm::find_if(launchedBy, sharesLast)->first != pair.first ||
+             !llvm::all_of(pair.first->getResults(),
+                           [&](Value result) { return isReadAfter(result, pair.second); });
+    };
+    for (auto it = launchedBy.begin(); it != launchedBy.end();) {
+      bool isAlone = cannotWait(*it);
+      it = isAlone ? (launchedBy.erase(it), launchedBy.begin()) : std::next(it);
     }
-    for (auto [last, starter] : starters)
+    for (auto [starter, last] : launchedBy) {
+      starters[last] = cast<tile::ProgramOp>(starter);
       launchedLater.insert(starter);
+    }
   }
 
   /// Whether `result`, or what starts as it, is read by what is launched after `last` alone.
@@ -335,7 +344,7 @@ private:
   KernelMaker &maker;
   SharedKernels &shared;
   /// The last program that starts from another's results, by the latter.
-  llvm::DenseMap<Operation *, Operation *> launchedBy;
+  llvm::MapVector<Operation *, Operation *> launchedBy;
   /// By a program that starts from another's results: the other, if they share a launch; and all
   /// these.
   llvm::DenseMap<Operation *, tile::ProgramOp> starters;

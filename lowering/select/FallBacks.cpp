@@ -13,7 +13,9 @@ using namespace ejk;
 FallBacks::FallBacks(const GroupPrograms &makers, ArrayRef<ScanOp> scans,
                      ArrayRef<tile::ProgramOp> programs, const ChunkForm &form) {
   constexpr int64_t chunk = cost::kChunkRowsOfStrongGates;
-  ChunkSettings settings = makers.settingsFor(scans.front(), chunk, savesEntries(scans, chunk),
+  // Both paths of a chunk save the same states.
+  bool saveEntries = savesEntries(scans, chunk, form.maySaveEntries);
+  ChunkSettings settings = makers.settingsFor(scans.front(), chunk, saveEntries,
                                               {form.inF32, /*strongGate=*/0, form.savedChunk});
   for (auto [scan, program] : llvm::zip(scans, programs)) {
     int64_t rows = tile::ProgramOp(program).getChunk();

@@ -156,7 +156,8 @@ LogicalResult GroupPrograms::widenSlices(ArrayRef<ScanOp> group, const ChunkForm
 FailureOr<bool> GroupPrograms::makeWider(ArrayRef<ScanOp> group, const ChunkForm &form,
                                          int64_t chunk, int64_t elements, int64_t fewest,
                                          SmallVectorImpl<tile::ProgramOp> &programs) {
-  ChunkSettings settings = settingsFor(group.front(), chunk, savesEntries(group, chunk), form);
+  ChunkSettings settings =
+      settingsFor(group.front(), chunk, savesEntries(group, chunk, form.maySaveEntries), form);
   settings.stateElements = elements;
   for (ScanOp scan : group) {
     FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);

@@ -407,26 +407,34 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       return false;
     Builder b(&getContext());
     ShapeAnalysis shapes(function);
-    Value first = (*function.getBody().getOps<ScanOp>().begin()).getSequences().front();
-    DimExpr rows = shapes.dim(first, 0);
-    for (unsigned dim : {1, 2})
-      rows = DimExpr::make(DimExpr::Operator::multiply, rows, shapes.dim(first, dim));
-    bool corrects = llvm::any_of(function.getBody().getOps<ScanOp>(), correctsState);
-    int64_t fewest = corrects ? cost::kFewestRowsByGatesOfCorrected : cost::kFewestRowsByGates;
-    bool isKnown = rows.kind == DimExpr::Kind::constant;
-    Attribute size = sizeAttribute(b, rows);
-    bool always = byGates == ByGates::always;
-    if (!always && (!size || (isKnown && rows.value < fewest)))
-      return false;
+    auto scans = function.getBody().getOps<ScanOp>();
+    int64_t fewest = llvm::any_of(scans, correctsState) ? cost::kFewestRowsByGatesOfCorrected
+                                                        : cost::kFewestRowsByGates;
+    // Of each recurrence, as a derivative has them in another order.
+    ArrayAttr when = function->getAttrOfType<ArrayAttr>(kWhenAttr);
+    SmallVector<Attribute> sizes;
+    for (ScanOp scan : scans) {
+      Value first = scan.getSequences().front();
+      DimExpr rows = shapes.dim(first, 0);
+      for (unsigned dim : {1, 2})
+        rows = DimExpr::make(DimExpr::Operator::multiply, rows, shapes.dim(first, dim));
+      bool isKnown = rows.kind == DimExpr::Kind::constant;
+      Attribute size = isKnown ? Attribute() : sizeAttribute(b, rows);
+      if (byGates != ByGates::always && (isKnown ? rows.value < fewest : !size))
+        return false;
+      if (!size || llvm::is_contained(sizes, size))
+        continue;
+      sizes.push_back(size);
+      when = both(b, when, condition(b, ">=", size, b.getI64IntegerAttr(fewest)));
+    }
     ++numByGates;
-    if (always || isKnown) {
+    if (byGates == ByGates::always || sizes.empty()) {
       function->setAttr(kByGatesAttr, b.getUnitAttr());
       return false;
     }
     func::FuncOp copy = cloneAlternative(function, "by_gates", kByGatesSchedule, /*before=*/true);
     copy->setAttr(kByGatesAttr, b.getUnitAttr());
-    copy->setAttr(kWhenAttr, both(b, function->getAttrOfType<ArrayAttr>(kWhenAttr),
-                                  condition(b, ">=", size, b.getI64IntegerAttr(fewest))));
+    copy->setAttr(kWhenAttr, when);
     return true;
   }
 
