@@ -18,8 +18,12 @@
 // CHECK-LABEL: func.func @delta_vjp(
 // CHECK: gpu.launch_func @kernels::@delta_vjp_blocks0
 // CHECK: gpu.launch_func @kernels::@delta_vjp_few_blocks_blocks1
-// Its kernels sum over heads, and others round the sums.
+// Its kernels sum over heads, and others round the sums. Of no heads a kernel writes zeros.
 // CHECK-NOT: heads
+// CHECK: %[[NONE:.*]] = arith.cmpi eq, %{{.*}}, %c0 : index
+// CHECK: scf.if %[[NONE]] {
+// CHECK-NEXT: gpu.launch_func @kernels::@delta_vjp_few_blocks_heads4
+// CHECK-NEXT: }
 // CHECK: gpu.launch_func @kernels::@delta_vjp_{{.*}}map
 // CHECK: gpu.launch_func @kernels::@delta_vjp_few_blocks_blocks2
 func.func @delta(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
