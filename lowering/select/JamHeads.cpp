@@ -27,7 +27,8 @@ static std::optional<ProgramHeads> headsOfBlock(const ShapeAnalysis &shapes,
   if (isLaidOut || llvm::none_of(program.getOutputs(), sumOverHeads))
     return std::nullopt;
   std::optional<ProgramHeads> heads = headsToJam(shapes, program);
-  return heads && cost::jamsHeads(heads->carried) ? heads : std::nullopt;
+  bool fitsTensors = heads && heads->channels * cost::kHeadsPerBlock <= kMaxChannels;
+  return fitsTensors && cost::jamsHeads(heads->carried) ? heads : std::nullopt;
 }
 
 /// The condition that `heads` are so many that they can be jammed; null where they are not, or

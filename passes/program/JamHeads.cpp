@@ -85,6 +85,18 @@ std::optional<ProgramHeads> ejk::headsToJam(const ShapeAnalysis &shapes, Program
   for (Value output : program.getOutputs())
     if (SumHeadsOp sum = sumOverHeads(output))
       note(heads.shared, sum.getLike(), kHeadsOfRows);
+  auto noteChannels = [&](ValueRange tensors, unsigned dim) {
+    for (Value tensor : tensors)
+      if (auto type = cast<RankedTensorType>(tensor.getType());
+          type.getRank() > int64_t(dim) + 1 && shapes.dim(tensor, dim) == heads.all)
+        heads.channels = std::max(heads.channels, type.getDimSize(dim + 1));
+  };
+  for (ValueRange rows : {ValueRange(program.getSequences()), ValueRange(program.getOutputs())})
+    noteChannels(rows, kHeadsOfRows);
+  for (ValueRange states :
+       {ValueRange(program.getInitialStates()), ValueRange(program.getSavedStates()),
+        ValueRange(program.getFinalStates()), ValueRange(program.getSaves())})
+    noteChannels(states, kHeadsOfStates);
   bool allClonable = true;
   program.getBlock().walk([&](Operation *op) {
     auto store = dyn_cast<StoreOp>(op);

@@ -22,6 +22,9 @@ struct ProgramHeads {
   llvm::SmallVector<DimExpr> same;
   /// The elements of the matrices that a loop over chunks carries for one head.
   int64_t carried = 0;
+  /// The most channels beside the heads in a tensor of which each head has its own part: several
+  /// heads' parts become one head's.
+  int64_t channels = 1;
 };
 
 /// The heads of `program`, if they share rows and `jamHeads` can have several of them in one
