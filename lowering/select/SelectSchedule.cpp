@@ -218,7 +218,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     }
     if (failed(makers->widenSlices(copy.scans, form, savesEveryEntry, programs)))
       return failure();
-    // Of shorter chunks saved states are most of the bytes: little is saved, and the walk longer.
+    // Of shorter chunks saved states are most of the bytes: little is saved, and the loop longer.
     bool isLong = programs.front().getChunk() == kChunkLengths[0];
     bool mayFuse = fuse && isLong && programs.size() == 2;
     // Segments of one kernel for all gradients start from states that the forward pass saves.
