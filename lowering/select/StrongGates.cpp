@@ -130,7 +130,9 @@ FailureOr<bool> StrongGates::makePrograms(GroupPrograms &makers, ArrayRef<ScanOp
         return failure();
       if (!strong.empty()) {
         fallBacks = FallBacks(makers, scans, strong, form);
-        return markApart(makers);
+        if (failed(markApart(makers)))
+          return failure();
+        return true;
       }
       if (!*mayGoOn)
         return false;
@@ -138,15 +140,15 @@ FailureOr<bool> StrongGates::makePrograms(GroupPrograms &makers, ArrayRef<ScanOp
   return false;
 }
 
-/// Marks programs that share no launch. Always true.
-FailureOr<bool> StrongGates::markApart(GroupPrograms &makers) {
+/// Marks programs that share no launch. Fails after an error.
+LogicalResult StrongGates::markApart(GroupPrograms &makers) {
   for (tile::ProgramOp program : strong) {
     if (failed(makers.fits(program, /*stages=*/1, /*mayLoadLate=*/true)))
       return failure();
     if (makers.need.registers > cost::kMostRegistersOfSharedLaunch)
       program->setAttr(kLaunchedApartAttr, UnitAttr::get(program.getContext()));
   }
-  return true;
+  return success();
 }
 
 /// Lets all that is not of the group use what the programs for strong gates give, which goes into

@@ -19,15 +19,15 @@ public:
   /// Makes them for `scans`, of which `programs` were made, which have not taken the scans' place
   /// yet. What else uses the scans' results uses theirs from now on. With `savesEveryEntry`, chunks
   /// of another length save as often; with `maySaveEntries`, they save what they are entered with.
-  /// In a function for weak gates they skip all heads: then one kernel serves it and one that
-  /// chooses. None in other functions, where gates cannot be too strong, or where no such programs
-  /// fit. Fails after an error.
+  /// In a function for weak gates the programs skip all heads, so that it has the kernels of the
+  /// function that chooses. Other functions have no such programs, nor has a group whose gates
+  /// cannot be too strong, or for which none fits. Fails after an error.
   static llvm::FailureOr<StrongGates> make(GroupPrograms &makers, llvm::ArrayRef<ScanOp> scans,
                                            llvm::ArrayRef<tile::ProgramOp> programs,
                                            bool maySaveEntries, bool savesEveryEntry);
   bool exist() const { return !strong.empty(); }
-  /// Ends with what has taken the place of the other programs by now: each program skips the heads
-  /// of the other's. `weak` has these programs if there is one for each scan, as before.
+  /// Completes the pairs once the scans are replaced: each program skips the heads of its
+  /// counterpart. `weak` has these programs if there is one for each scan, as before.
   void join(llvm::ArrayRef<tile::ProgramOp> weak);
   /// Has the programs fall back to shorter chunks. Returns how many do.
   llvm::FailureOr<unsigned> takeFallBacks(ScanOp scan, GroupPrograms &makers) {
@@ -37,7 +37,7 @@ public:
 private:
   llvm::FailureOr<bool> makePrograms(GroupPrograms &makers, llvm::ArrayRef<ScanOp> scans,
                                      int64_t weakChunk, bool maySaveEntries, bool savesEveryEntry);
-  llvm::FailureOr<bool> markApart(GroupPrograms &makers);
+  llvm::LogicalResult markApart(GroupPrograms &makers);
   bool connect(llvm::ArrayRef<ScanOp> scans, llvm::ArrayRef<tile::ProgramOp> programs);
   void erase();
 
