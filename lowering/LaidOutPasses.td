@@ -50,8 +50,9 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
     is uniform. Where an op needs another layout than its operand has, the pass inserts a
     `tile.convert`; statistics count these. Results do not change.
 
-    With `arch` sm_90a, matmuls are laid out for warpgroups (`wgmma`). 16-bit rows are stored in
-    128-byte-swizzled tiles. Each matrix, or its transpose, is distributed over the warps in the
+    With `arch` sm_90a, matmuls are laid out for warpgroups (`wgmma`). Rows are stored in
+    128-byte-swizzled tiles: 16-bit ones `swizzled`, those of f32 that threads take as fragments or row
+    by row `swizzled_words`. Each matrix, or its transpose, is distributed over the warps in the
     orientation that moves the fewest bytes through shared memory:
 
     - A state is kept transposed where its truncated accumulators can stay in registers as the A
@@ -330,7 +331,8 @@ def PipelineBranchOperands : Pass<"ejk-pipeline-branch-operands"> {
   let summary = "compute a branch's operands one iteration early";
   let description = [{
     What: software-pipelines a laid-out program's loop over chunks that branches on a range guard
-    (`tile.range_guard`) of an item of a two-stage ring, with at least one matmul on the fast path. All
+    (`tile.range_guard`) of an item of a two-stage ring, with one to six matmuls on the fast path: more
+    leave no registers for the next operands. All
     that an iteration computes from its item before the branch (operands scaled by their gates, the
     guard itself, vectors) is computed one iteration early, in both branches, and carried by the
     loop. Results do not change.

@@ -6,7 +6,8 @@ def Tile_LayoutKind : I32EnumAttr<"LayoutKind", "where a tile's elements are", [
     I32EnumAttrCase<"uniform", 0>, I32EnumAttrCase<"lanes", 1>,
     I32EnumAttrCase<"fragments", 2>, I32EnumAttrCase<"transposed_fragments", 3>,
     I32EnumAttrCase<"shared", 4>, I32EnumAttrCase<"swizzled", 5>,
-    I32EnumAttrCase<"transposed_swizzled", 6>, I32EnumAttrCase<"rows", 7>]> {
+    I32EnumAttrCase<"transposed_swizzled", 6>, I32EnumAttrCase<"rows", 7>,
+    I32EnumAttrCase<"swizzled_words", 8>]> {
   let cppNamespace = "::ejk::tile";
   let genSpecializedAttr = 0;
 }
@@ -29,6 +30,9 @@ def Tile_LayoutAttr : AttrDef<Tile_Dialect, "Layout"> {
       is divided into blocks of 64 columns of 16-bit elements. In row r of a block, the
       16-byte segment p is stored at position p xor (r mod 8), which avoids bank conflicts.
     - `transposed_swizzled`: the transpose of the matrix in that layout.
+    - `swizzled_words`: f32 rows in shared memory with the 128-byte swizzle of TMA, in blocks of 32
+      columns. In row r of a block, the 16-byte segment of columns 4p to 4p+3 is stored at position
+      p xor (r mod 8). Threads read `transposed_fragments` from it without bank conflicts.
     - `rows over R by 1`: a slice layout. A thread has the elements of a vector for the
       rows that it has of a matrix in `fragments over R by C`, in the same order.
 

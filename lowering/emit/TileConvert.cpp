@@ -101,6 +101,8 @@ void TileEmitter::writeRows(const Placed &vector, const Placed &shared) {
 Placed TileEmitter::fragmentsFrom(const Placed &shared, LayoutAttr layout) {
   if (isSwizzled(shared.layout))
     return fragmentsFromSwizzled(shared, layout);
+  if (isSwizzledWords(shared.layout))
+    return fragmentsFromWords(shared, layout);
   Placed tile;
   tile.layout = layout;
   tile.type = shared.type;
@@ -132,10 +134,10 @@ Placed TileEmitter::vectorFrom(const Placed &shared, Value row, LayoutAttr layou
   tile.layout = layout;
   tile.type = VectorType::get({length}, element);
   Value start = shared.address;
-  if (row && !isSwizzled(shared.layout))
+  if (row && !isInBlocks(shared.layout))
     start = b.at(start, b.getI8Type(), b.mul(row, shared.pitch));
   auto add = [&](Value number) {
-    tile.elements.push_back(b.load(element, isSwizzled(shared.layout)
+    tile.elements.push_back(b.load(element, isInBlocks(shared.layout)
                                                 ? swizzledElement(shared, row, number)
                                                 : b.at(start, element, number)));
   };

@@ -272,6 +272,7 @@ private:
   Value swizzledElement(const Placed &shared, Value row, Value column);
   void writeSwizzled(const Placed &tile, const Placed &shared);
   Placed fragmentsFromSwizzled(const Placed &shared, tile::LayoutAttr layout);
+  Placed fragmentsFromWords(const Placed &shared, tile::LayoutAttr layout);
   Vector<Value> blockFromSwizzled(Type element, Value address, bool transposes);
   void forEachSwizzledBlock(const Fragments &f, const Placed &shared,
                             llvm::function_ref<void(unsigned, unsigned, Value)> visit);

@@ -149,7 +149,7 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
   // If all units of a thread lie in one column, they are a constant number of rows apart.
   bool oneColumn = threads % perRow == 0 && (threads / perRow) % 8 == 0;
   auto placeIn = [&](Value row, Value column) {
-    return isSwizzled(tile.layout) ? swizzledElement(tile, row, column)
+    return isInBlocks(tile.layout) ? swizzledElement(tile, row, column)
                                    : b.at(tile.address, b.getI8Type(),
                                           b.add(b.mul(row, tile.pitch), b.mul(column, bytes)));
   };
@@ -175,7 +175,7 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
       if (done && oneColumn) {
         int64_t ahead = done / perRow;
         to = b.at(to, b.getI8Type(),
-                  ahead * (isSwizzled(tile.layout) ? kSwizzledPitch : tile.pitch));
+                  ahead * (isInBlocks(tile.layout) ? kSwizzledPitch : tile.pitch));
         row = b.add(row0, ahead);
       } else if (done) {
         row = b.div(unit, perRow);

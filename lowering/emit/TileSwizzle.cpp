@@ -4,7 +4,8 @@
 // one after another, each with rows of 128 bytes. In row r, the 16-byte segment of columns
 // 8p to 8p+7 is stored at position p xor (r mod 8). This is the 128-byte swizzle of TMA and
 // `wgmma`; it avoids bank conflicts. A block of f32 elements has 32 columns, and segment 2p + h
-// those of 8p to 8p+7 that are h mod 2.
+// those of 8p to 8p+7 that are h mod 2; as TMA writes it (`swizzled_words`), segment p has columns
+// 4p to 4p+3.
 //
 // `ldmatrix` and `stmatrix` move four 8×8 blocks at a time, whose rows are segments: lane l
 // passes the address of row l mod 8 of block l / 8. In a thread's fragments, blocks 0 and 1
@@ -63,14 +64,15 @@ SwizzledAddress TileEmitter::swizzledAddress(const Placed &shared, Value row, Va
   return place;
 }
 
-Value TileEmitter::swizzledElement(const Placed &shared, Value row, Value column) {
-  Value segment = swizzledAddress(shared, row, b.div(column, kSegmentColumns)).at(b, 0, 0);
-  return b.at(segment, b.getI8Type(), b.mul(b.rem(column, kSegmentColumns), 2));
-}
-
 /// The columns of a segment.
 static int64_t segmentColumns(const Placed &shared) {
   return kSegmentBytes / KernelBuilder::bytesOf(getElementTypeOrSelf(shared.type));
+}
+
+Value TileEmitter::swizzledElement(const Placed &shared, Value row, Value column) {
+  int64_t inOne = segmentColumns(shared);
+  Value segment = swizzledAddress(shared, row, b.div(column, inOne)).at(b, 0, 0);
+  return b.at(segment, b.getI8Type(), b.mul(b.rem(column, inOne), kSegmentBytes / inOne));
 }
 
 /// Calls `visit` for each four blocks of a thread's fragments, with the address that this lane
@@ -136,6 +138,41 @@ Placed TileEmitter::fragmentsFromSwizzled(const Placed &shared, LayoutAttr layou
     for (auto [i, slot] : llvm::enumerate(kSlotsInTf32))
       tile.elements[f.index(m, number, slot)] =
           b.make<arith::BitcastOp>(element, b.make<LLVM::ExtractValueOp>(loaded, int64_t(i)));
+  });
+  return tile;
+}
+
+/// Loads f32 rows, two adjacent elements at a time or, if the fragments are transposed, one. The
+/// rows that a thread reads are every eighth, or 2·member and 2·member + 1 of every eight, so that
+/// the swizzle takes few addresses.
+Placed TileEmitter::fragmentsFromWords(const Placed &shared, LayoutAttr layout) {
+  Placed tile;
+  tile.layout = layout;
+  tile.type = shared.type;
+  Fragments f = Fragments::of(shared.type, layout);
+  tile.elements.resize(f.size());
+  Type element = getElementTypeOrSelf(shared.type);
+  Value row = firstRowOf(f), column = firstColumnOf(f);
+  if (f.transposed)
+    std::swap(row, column);
+  int64_t columnBlockBytes = storedRows(shared) * kSwizzledPitch, inBlock = blockColumns(element);
+  // The distances of a thread's element within eight rows and a block of columns, whose addresses
+  // are computed once.
+  llvm::DenseMap<std::pair<int64_t, int64_t>, Value> starts;
+  unsigned count = f.transposed ? 1 : 2;
+  f.forEachElement([&](unsigned slot, unsigned rowNumber, unsigned columnNumber) {
+    if (slot % count)
+      return;
+    int64_t r = f.rowOffset(rowNumber), c = Fragments::columnOffset(columnNumber);
+    if (f.transposed)
+      std::swap(r, c);
+    Value &start = starts[{r % kSegments, c % inBlock}];
+    if (!start)
+      start = swizzledElement(shared, b.add(row, r % kSegments), b.add(column, c % inBlock));
+    int64_t offset = r / kSegments * kSegments * kSwizzledPitch + c / inBlock * columnBlockBytes;
+    Value loaded =
+        b.load(KernelBuilder::withCount(element, count), b.at(start, b.getI8Type(), offset));
+    llvm::copy(b.unpack(loaded), tile.elements.begin() + slot);
   });
   return tile;
 }

@@ -2,12 +2,12 @@
 //
 // Emits loads and stores of swizzled tiles by TMA, beside wgmma (sm_90a): one elected lane issues a
 // copy, and the other threads go on. A tensor map, 128 bytes that the runtime encodes,
-// describes a tensor as matrices of 64-column blocks: rows [B, T, H, K] are B matrices of T
-// rows and H·K/64 blocks. A TMA tile is some rows of some blocks. An mbarrier counts the
-// bytes that have arrived; rows outside of a matrix are zeros. Where K is no multiple of 64,
-// the map has the heads as a dimension, B·H matrices of T rows and K columns, and a tile's
-// blocks are copied one by one. Columns outside of a head are zeros in shared memory and are
-// not stored, and count among the bytes that arrive.
+// describes a tensor as matrices of blocks of C columns, 128 bytes: rows [B, T, H, K] are B
+// matrices of T rows and H·K/C blocks. C is 64 for 16-bit rows and 32 for f32. A TMA tile is some
+// rows of some blocks. An mbarrier counts the bytes that have arrived; rows outside of a matrix are
+// zeros. Where K is no multiple of C, the map has the heads as a dimension, B·H matrices of T rows
+// and K columns, and a tile's blocks are copied one by one. Columns outside of a head are zeros in
+// shared memory and are not stored, and count among the bytes that arrive.
 //
 // Each stage has two mbarriers, as with warp specialisation (TileRings.cpp). A lane of the
 // first warp is the producer:
@@ -55,7 +55,7 @@ void TileEmitter::findMaps() {
   mapStores(program.getSaveArgs(), program.getSaves());
 }
 
-/// The rows and 64-column blocks that are copied at once; no blocks stand for one block of a head.
+/// The rows and blocks that are copied at once; no blocks stand for one block of a head.
 static std::pair<int64_t, int64_t> tmaCopyOf(Value rows, Value channel, Type tile) {
   auto [height, blocks] = tmaTileShape(tile);
   return {height, hasPartialBlocks(rows, channel, cast<VectorType>(tile)) ? 0 : blocks};
@@ -223,14 +223,16 @@ void TileEmitter::issueTmaLoads(ArrayRef<TmaLoad> loads, Value full, Value isPas
 void TileEmitter::forEachTmaCopy(const Copy &copy, const TmaCoordinates &origin, Value row,
                              llvm::function_ref<void(ValueRange, Value)> visit) {
   Value channel = narrowIndex(copy.channel);
-  if (!hasPartialBlocks(copy.rows, copy.channel, cast<VectorType>(copy.tile.type))) {
-    Value block = b.div(b.add(origin.column, channel), kSwizzledColumns);
+  auto type = cast<VectorType>(copy.tile.type);
+  int64_t columns = blockColumns(type.getElementType());
+  if (!hasPartialBlocks(copy.rows, copy.channel, type)) {
+    Value block = b.div(b.add(origin.column, channel), columns);
     return visit({b.i32(0), row, block, origin.matrix}, copy.tile.address);
   }
   auto [height, blocks] = tmaTileShape(copy.tile.type);
   for (int64_t i = 0; i < blocks; ++i) {
     int64_t bytes = i * height * kSwizzledPitch;
-    visit({b.add(channel, i * kSwizzledColumns), row, origin.head, origin.matrix},
+    visit({b.add(channel, i * columns), row, origin.head, origin.matrix},
           bytes ? b.at(copy.tile.address, b.getI8Type(), bytes) : copy.tile.address);
   }
 }
@@ -240,7 +242,7 @@ void TileEmitter::forEachTmaCopy(const Copy &copy, const TmaCoordinates &origin,
 void TileEmitter::copyRagged(const Copy &copy) {
   const Rows &from = rows[copy.rows];
   auto type = cast<VectorType>(copy.tile.type);
-  constexpr int64_t perSegment = kSegmentBytes / 2;
+  int64_t perSegment = kSegmentBytes / KernelBuilder::bytesOf(from.element);
   int64_t perRow = type.getDimSize(1) / perSegment;
   // An opaque 0, so that LLVM does not hoist the address computation out of the loop over chunks.
   Value here = callAsm("mov.b32 $0, 0;", "=r", {}, b.getI32Type());

@@ -46,7 +46,8 @@ FailureOr<Value> ProgramLaunches::tensorMap(Operation *op, const KernelOperand &
       cast<RankedTensorType>(operand.tensor.getType()); // of which the buffer may hold a view
   const KernelOperand::TmaTile &tmaTile = *operand.tmaTile;
   auto times = [&](Value x, Value y) -> Value { return arith::MulIOp::create(b, loc, x, y); };
-  int64_t perBlock = tmaTile.byHead ? type.getShape().back() : kSwizzledColumns;
+  int64_t columnsOfBlock = blockColumns(type.getElementType());
+  int64_t perBlock = tmaTile.byHead ? type.getShape().back() : columnsOfBlock;
   Value matrices = index(1), rows, blocks = index(1);
   for (int64_t d = 0, rank = type.getRank(); d < rank; ++d) {
     FailureOr<Value> size =
@@ -74,7 +75,7 @@ FailureOr<Value> ProgramLaunches::tensorMap(Operation *op, const KernelOperand &
       ArrayRef<OpFoldResult>{times(rows, *width), columns, *width, one});
   Value unranked = memref::CastOp::create(
       b, loc, UnrankedMemRefType::get(type.getElementType(), Attribute()), whole);
-  int64_t shape[] = {1, tmaTile.blocks, tmaTile.rows, kSwizzledColumns};
+  int64_t shape[] = {1, tmaTile.blocks, tmaTile.rows, columnsOfBlock};
   auto tile =
       MemRefType::get(shape, type.getElementType(), AffineMap(), b.getI64IntegerAttr(kSharedSpace));
   auto mapType = nvgpu::TensorMapDescriptorType::get(

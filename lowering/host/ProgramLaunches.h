@@ -35,8 +35,8 @@ protected:
   llvm::DenseMap<mlir::Operation *, Alternative> alternatives;
 
 private:
-  /// A tensor map of `buffer`: [matrices, 64-column blocks, rows, columns of a block], or by head
-  /// [matrices, heads, rows, columns of a head].
+  /// A tensor map of `buffer`: [matrices, blocks of 128 bytes, rows, columns of a block], or by
+  /// head [matrices, heads, rows, columns of a head].
   llvm::FailureOr<mlir::Value> tensorMap(mlir::Operation *op, const KernelOperand &operand,
                                          mlir::Value buffer);
 };

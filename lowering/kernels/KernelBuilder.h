@@ -214,7 +214,7 @@ struct KernelOperand {
   mlir::Value tensor;
   std::optional<unsigned> dim = {};
   /// What a tensor map copies at once. Dimension `rowDim` of the tensor counts rows; the dimensions
-  /// after it form one row. A copy has `rows` rows and `blocks` blocks of 64 columns, of any heads.
+  /// after it form one row. A copy has `rows` rows and `blocks` blocks of 128 bytes, of any heads.
   /// With `byHead` it has one block of one head, which may go beyond the head's last column.
   struct TmaTile {
     unsigned rowDim;

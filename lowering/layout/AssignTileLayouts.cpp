@@ -83,6 +83,14 @@ private:
     return layout(transposed ? LayoutKind::transposed_swizzled : LayoutKind::swizzled);
   }
   bool loadsToRegisters(LoadOp load) { return warpgroups && ejk::loadsToRegisters(load); }
+  /// Whether f32 rows are read as their transpose alone, or row by row, which the swizzle of TMA
+  /// keeps apart. On an exact path the addresses would take registers.
+  bool isReadTransposed(LoadOp load) {
+    return warpgroups && fitsSwizzledWords(load.getType()) && !isOnExactPath(load) &&
+           llvm::all_of(load->getUses(), [&](OpOperand &use) {
+             return isa<vector::ExtractOp>(use.getOwner()) || isFragments(wantedFor(use));
+           });
+  }
   bool isUniform(Value value) {
     return !isTile(value.getType()) || layoutOf(value).getKind() == LayoutKind::uniform;
   }
@@ -261,6 +269,7 @@ private:
         .Case([&](LoadOp load) {
           setLayouts(load, isTf32Operand(load)      ? layout(LayoutKind::swizzled)
                            : loadsToRegisters(load) ? computed(load.getResult())
+                           : isReadTransposed(load) ? layout(LayoutKind::swizzled_words)
                                                     : inShared(load, /*transposed=*/false));
           return success();
         })

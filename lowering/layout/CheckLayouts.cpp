@@ -245,7 +245,7 @@ private:
     LayoutAttr from = layoutOf(convert.getTile()), to = convert.getLayout();
     bool fromUniform = from.getKind() == LayoutKind::uniform;
     bool fits = to.getKind() != LayoutKind::uniform && from != to &&
-                !(isInShared(from) && isInShared(to)) &&
+                !(isInShared(from) && isInShared(to)) && !isSwizzledWords(to) &&
                 // A uniform tile has no transpose to store.
                 !(fromUniform && to.getKind() == LayoutKind::transposed_swizzled);
     Type element = cast<VectorType>(convert.getType()).getElementType();

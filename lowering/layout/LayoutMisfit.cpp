@@ -41,6 +41,8 @@ std::string ejk::misfitOf(VectorType type, LayoutAttr layout, int64_t warps) {
   }
   case LayoutKind::shared:
     return isFloat ? "" : "shared memory holds f32, f16 or bf16";
+  case LayoutKind::swizzled_words:
+    return fitsSwizzledWords(type) ? "" : "it takes a matrix of f32 in blocks of 8 by 32";
   case LayoutKind::swizzled:
   case LayoutKind::transposed_swizzled:
     return isFloat && (fitsSwizzled(type, isTransposed(layout)) ||

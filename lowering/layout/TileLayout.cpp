@@ -140,6 +140,7 @@ unsigned ejk::elementsOfThread(Type type, LayoutAttr layout) {
   case LayoutKind::uniform:
     return 1;
   case LayoutKind::shared:
+  case LayoutKind::swizzled_words:
   case LayoutKind::swizzled:
   case LayoutKind::transposed_swizzled:
     return 0;

@@ -45,9 +45,17 @@ inline bool isSwizzled(tile::LayoutAttr layout) {
 inline bool isVectorTile(mlir::Type tile) {
   return mlir::cast<mlir::VectorType>(tile).getRank() == 1;
 }
+/// Whether a tile of f32 lies in shared memory as TMA writes it.
+inline bool isSwizzledWords(tile::LayoutAttr layout) {
+  return layout && layout.getKind() == tile::LayoutKind::swizzled_words;
+}
+/// Whether rows of a tile lie in shared memory in blocks of 128 bytes.
+inline bool isInBlocks(tile::LayoutAttr layout) {
+  return isSwizzled(layout) || isSwizzledWords(layout);
+}
 /// Whether a tile lies in shared memory.
 inline bool isInShared(tile::LayoutAttr layout) {
-  return isSwizzled(layout) || (layout && layout.getKind() == tile::LayoutKind::shared);
+  return isInBlocks(layout) || (layout && layout.getKind() == tile::LayoutKind::shared);
 }
 /// Whether the tile is stored transposed.
 inline bool isTransposed(tile::LayoutAttr layout) {
@@ -145,14 +153,18 @@ inline unsigned sharedPitch(mlir::Type type) {
 /// Bytes of a tile in shared memory.
 inline unsigned sharedBytes(mlir::Type type, tile::LayoutAttr layout) {
   auto vector = mlir::cast<mlir::VectorType>(type);
-  if (isSwizzled(layout))
+  if (isInBlocks(layout))
     return vector.getNumElements() * KernelBuilder::bytesOf(vector.getElementType());
   return vector.getDimSize(0) * sharedPitch(type);
 }
 /// Alignment of a tile in shared memory. A swizzled tile must start where the pattern of 8 rows
 /// does.
 inline unsigned sharedAlignment(tile::LayoutAttr layout) {
-  return isSwizzled(layout) ? 8 * kSwizzledPitch : 128;
+  return isInBlocks(layout) ? 8 * kSwizzledPitch : 128;
+}
+/// The columns of a 128-byte block of a swizzled tile, or of TMA.
+inline int64_t blockColumns(mlir::Type element) {
+  return kSwizzledPitch / KernelBuilder::bytesOf(element);
 }
 /// Whether parts of so many columns are whole 64-column blocks, or lie within one. `wgmma` requires
 /// it of an operand whose rows in shared memory lie along M or N.
@@ -168,6 +180,8 @@ inline bool fitsSwizzledTf32(mlir::Type type, bool transposed = false) {
          vector.getDimSize(!transposed) % (kSwizzledPitch / 4) == 0 &&
          vector.getDimSize(transposed) % 8 == 0;
 }
+/// Whether a matrix of f32 can lie in shared memory as TMA writes it.
+inline bool fitsSwizzledWords(mlir::Type type) { return fitsSwizzledTf32(type); }
 /// Whether `op` is one of those of `arith` and `math`, or rounds, so that threads compute each
 /// element of its result by itself, or it is a constant.
 bool isTileArithmetic(mlir::Operation *op);

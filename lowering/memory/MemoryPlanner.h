@@ -123,6 +123,7 @@ private:
   bool beginsWithBarrier(mlir::Block &body) const;
   bool needsDoubleBuffer(Value carried) const;
   DoubleBuffers placeCarried(mlir::scf::ForOp op);
+  Vector<Range> buffersFreeDuring(mlir::scf::ForOp op) const;
   Tile allocateDoubleBuffer(mlir::Type type, tile::LayoutAttr layout, Readers readers);
   void visitFor(mlir::scf::ForOp op);
   void visitBranch(tile::Branch op);

@@ -113,6 +113,31 @@ static bool isOfShorterChunks(scf::ForOp op) {
          op.getBody()->walk([](scf::ForOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
+/// The buffers of tiles that a loop carries, which are free while `op` runs, a loop on one side of
+/// its branch: this side reads none of them, and stores the next iteration's tiles after `op`.
+SmallVector<SharedMemory::Range> MemoryPlanner::buffersFreeDuring(scf::ForOp op) const {
+  Branch branch = Branch::of(op->getParentOp());
+  auto around = branch ? dyn_cast<scf::ForOp>(branch->getParentOp()) : scf::ForOp();
+  SmallVector<Range> ranges;
+  if (!around)
+    return ranges;
+  for (auto [arg, next] : llvm::zip(around.getRegionIterArgs(), around.getYieldedValues())) {
+    auto it = tiles.find(arg);
+    auto result = dyn_cast<OpResult>(next);
+    if (it == tiles.end() || !it->second.range.end || nextPlaces.contains(arg) || !result ||
+        result.getOwner() != branch.getOperation())
+      continue;
+    Value given = op->getBlock()->getTerminator()->getOperand(result.getResultNumber());
+    Operation *maker = given.getDefiningOp();
+    bool isLater = maker && maker->getBlock() == op->getBlock() && op->isBeforeInBlock(maker);
+    if (isLater && llvm::none_of(arg.getUsers(), [&](Operation *user) {
+          return op->getParentRegion()->isAncestor(user->getParentRegion());
+        }))
+      ranges.push_back(it->second.range);
+  }
+  return ranges;
+}
+
 /// Accesses of two iterations are ordered by a barrier at the loop head, or, if `loopEnds` knows
 /// the pending accesses, by the barriers that these need. A loop over shorter chunks, which hardly runs, always
 /// has the barrier: what is known of the loop around it is then found in few rounds.
@@ -122,6 +147,9 @@ void MemoryPlanner::visitFor(scf::ForOp op) {
   SharedMemory::Pending before = memory.pending;
   auto loadsBefore = loadsSinceBarrier;
   DoubleBuffers outside = std::move(buffers);
+  SmallVector<Range> free = buffersFreeDuring(op);
+  for (const Range &range : free)
+    memory.release(range);
   for (Value arg : op.getRegionIterArgs())
     if (isTile(arg))
       makeInRegisters(arg);
@@ -202,6 +230,8 @@ void MemoryPlanner::visitFor(scf::ForOp op) {
     tiles[result] = place;
   }
   buffers = std::move(outside);
+  for (const Range &range : free)
+    memory.occupy(range);
 }
 
 void MemoryPlanner::visitBranch(Branch op) {
@@ -243,7 +273,8 @@ void MemoryPlanner::visitBranch(Branch op) {
     bool takeHasBarrier = llvm::any_of(op->getBlock()->getOps<TakeOp>(), [&](TakeOp take) {
       return !rings.lookup(take.getRing()).hasMbarriers;
     });
-    if (!takeHasBarrier && llvm::any_of(side.getOps<scf::ForOp>(), isOfShorterChunks))
+    bool isPending = !memory.pending.reads.empty() || !memory.pending.writes.empty();
+    if (!takeHasBarrier && isPending && llvm::any_of(side.getOps<scf::ForOp>(), isOfShorterChunks))
       barrier();
     after.add(memory.pending);
     loadsAfter.append(loadsSinceBarrier);

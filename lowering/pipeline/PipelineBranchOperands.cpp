@@ -21,6 +21,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/program/RegisterPressure.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace ejk {
@@ -72,7 +73,8 @@ private:
           return false;
         branch = op;
       }
-    if (!branch)
+    // The matmuls of a long branch leave no registers for the next one's operands.
+    if (!branch || hasManyMatmuls(*branch.getFastBlock()))
       return false;
     SetVector<Operation *> makers;
     collectMakers(loop, branch.getGuard().getDefiningOp(), makers);

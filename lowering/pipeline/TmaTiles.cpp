@@ -5,13 +5,14 @@
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/target/CostModel.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// The most rows, or 64-column blocks, of a TMA tile.
+/// The most rows, or blocks of 128 bytes, of a TMA tile.
 static constexpr int64_t kMaxTmaTileSize = 256;
 
 TakeOp ejk::takeOf(MakeRingOp ring) {
@@ -35,9 +36,10 @@ Value ejk::argOf(Value rows) {
   return ofSlot ? ofSlot.getSlots() : rows;
 }
 
-/// The largest value of `channel`, the first column of a tile, in any slice of the program of `rows`.
-/// Nothing where it is not known to be a multiple of 64.
+/// The largest value of `channel`, the first column of a tile, in any slice of the program of
+/// `rows`. Nothing where it is not known to be a multiple of a block's columns.
 static std::optional<int64_t> largestFirst(Value rows, Value channel) {
+  int64_t block = blockColumns(getElementTypeOrSelf(cast<RowsType>(rows.getType()).getRow()));
   APInt first, perSlice;
   int64_t largest;
   if (matchPattern(channel, m_ConstantInt(&first))) {
@@ -50,33 +52,36 @@ static std::optional<int64_t> largestFirst(Value rows, Value channel) {
     if (!program || !scaled || scaled.getLhs() != program.getSlice() ||
         !matchPattern(scaled.getRhs(), m_ConstantInt(&perSlice)))
       return {};
-    if (perSlice.getSExtValue() % kSwizzledColumns)
+    if (perSlice.getSExtValue() % block)
       return {};
     largest = perSlice.getSExtValue() * (program.getSlices() - 1);
   }
-  return largest % kSwizzledColumns ? std::nullopt : std::optional(largest);
+  return largest % block ? std::nullopt : std::optional(largest);
 }
 
 bool ejk::isTmaTile(Value rows, Value channel, VectorType type, LayoutAttr layout) {
-  constexpr int64_t kAlignedColumns = 8; // 16 bytes, of which a tensor map's strides are multiples
+  constexpr int64_t kAlignment = 16; // of which a tensor map's strides are multiples
   auto row = dyn_cast<VectorType>(cast<RowsType>(rows.getType()).getRow());
-  if (!row || type.getRank() != 2 || layout.getKind() != LayoutKind::swizzled ||
-      row.getElementTypeBitWidth() != 16 || !largestFirst(rows, channel))
+  if (!row || type.getRank() != 2 || row.getElementType() != type.getElementType())
     return false;
-  int64_t columns = type.getDimSize(1);
-  return type.getDimSize(0) <= kMaxTmaTileSize && columns <= kMaxTmaTileSize * kSwizzledColumns &&
-         columns % kSwizzledColumns == 0 && row.getDimSize(0) % kAlignedColumns == 0;
+  unsigned bytes = KernelBuilder::bytesOf(row.getElementType());
+  bool isAsCopied =
+      isSwizzledWords(layout) || (bytes == 2 && layout.getKind() == LayoutKind::swizzled);
+  int64_t columns = type.getDimSize(1), block = blockColumns(row.getElementType());
+  return isAsCopied && largestFirst(rows, channel) && type.getDimSize(0) <= kMaxTmaTileSize &&
+         columns <= kMaxTmaTileSize * block && columns % block == 0 &&
+         row.getDimSize(0) * bytes % kAlignment == 0;
 }
 
 bool ejk::hasPartialBlocks(Value rows, Value channel, VectorType type) {
   int64_t channels = cast<VectorType>(cast<RowsType>(rows.getType()).getRow()).getDimSize(0);
-  return channels % kSwizzledColumns != 0 ||
+  return channels % blockColumns(type.getElementType()) != 0 ||
          *largestFirst(rows, channel) + type.getDimSize(1) > channels;
 }
 
 std::pair<int64_t, int64_t> ejk::tmaTileShape(Type tile) {
   auto type = cast<VectorType>(tile);
-  return {type.getDimSize(0), type.getDimSize(1) / kSwizzledColumns};
+  return {type.getDimSize(0), type.getDimSize(1) / blockColumns(type.getElementType())};
 }
 
 /// Whether threads are too busy to issue copies, which TMA takes from them: they read at least a
@@ -90,6 +95,9 @@ static bool areBusy(ArrayRef<MakeRingOp> rings) {
     ArrayRef<Type> tiles = ring.getRing().getType().getTiles();
     for (unsigned i = 0; i < tiles.size(); ++i) {
       auto type = cast<VectorType>(tiles[i]);
+      if (type.getElementType().isF32() && !isVectorTile(type) &&
+          ring.getRing().getType().getStages() >= cost::kStagesCopiedByThreads)
+        return false;
       bits += type.getNumElements() * type.getElementTypeBitWidth();
       if (isVectorTile(type))
         continue;

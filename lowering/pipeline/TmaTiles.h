@@ -25,17 +25,18 @@ inline bool hasPartitions(tile::ProgramOp program) { return bool(partitionsOf(pr
 /// The program argument that `rows` belong to.
 mlir::Value argOf(mlir::Value rows);
 
-/// Whether a tile of `type` with `layout`, from `channel` on, is a TMA tile: 128-byte-swizzled, from
-/// a multiple of 64 columns on, of 16-bit rows that are a multiple of 16 bytes long.
+/// Whether a tile of `type` with `layout`, from `channel` on, is a TMA tile: of 16 bits or f32,
+/// 128-byte-swizzled as TMA writes it, from a multiple of 128 bytes on, of rows that are a multiple
+/// of 16 bytes long.
 bool isTmaTile(mlir::Value rows, mlir::Value channel, mlir::VectorType type,
                tile::LayoutAttr layout);
 
-/// Whether the TMA tile from `channel` on is copied in 64-column blocks one by one, because a head's
-/// rows are no whole number of them or the tile goes beyond its head. The tensor map then has the
-/// head as a dimension, and TMA copies zeros for columns beyond the head.
+/// Whether the TMA tile from `channel` on is copied in blocks of 128 bytes one by one, because a
+/// head's rows are no whole number of them or the tile goes beyond its head. The tensor map then
+/// has the head as a dimension, and TMA copies zeros for columns beyond the head.
 bool hasPartialBlocks(mlir::Value rows, mlir::Value channel, mlir::VectorType type);
 
-/// The size of a whole tile: its rows, and its 64-column blocks.
+/// The size of a whole tile: its rows, and its blocks of 128 bytes.
 std::pair<int64_t, int64_t> tmaTileShape(mlir::Type tile);
 
 /// The number of items of a ring that each taker takes: the trip count of a loop, plus `more`.
@@ -49,8 +50,9 @@ std::optional<TakenItems> takenOf(tile::MakeRingOp ring);
 
 /// Whether TMA loads (emit/TileTma.cpp) fill the rings of the laid-out `program`. They do for all
 /// matrices or for none: waiting for TMA loads and for copies by threads costs more than either
-/// alone. One warp copies vectors beside TMA loads. Where threads read few tiles they copy faster
-/// themselves, but not in partitions, which `forPartitions` says that the program becomes.
+/// alone. One warp copies vectors beside TMA loads. Where threads read few tiles, or copy many
+/// stages of f32 rows ahead, they copy faster themselves, but not in partitions, which
+/// `forPartitions` says that the program becomes.
 bool usesTmaLoads(tile::ProgramOp program, bool forPartitions = false);
 
 /// The loop that carries the tile and the row index of `store`, if any, and the number of the row

@@ -95,6 +95,10 @@ constexpr int64_t kRowSegments = 16, kMostRowsOfRowSegment = 256;
 /// 4,4096 with gk: 72 KiB a chunk, of 4 heads of 256×512 or 16 of 256×256, take 0.27 and 0.60 ms by
 /// threads and 0.25 and 0.56 by TMA.
 constexpr int64_t kMostBytesCopiedByThreads = 64 * 1024;
+/// With so many stages of f32 rows, threads copy them so far ahead that they wait for none. H200,
+/// KDA with a bound, three stages of 32 rows: 1.199 ms, 1.230 by TMA; with one stage of 64 rows
+/// 0.960, 0.920.
+constexpr int64_t kStagesCopiedByThreads = 3;
 
 /// The slices of a state from which on a kernel of its own scales the rows that they have in
 /// common, and the channels from which on it multiplies them: what each slice computes again costs

@@ -173,6 +173,42 @@ func.func @panels_of_f32(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32> {
 
 // -----
 
+func.func @words_of_16_columns(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32> {
+  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?x16xf32>)
+      outputs(tensor<?x?x?x16xf32>) attributes {tile.warps = 4 : i64} {
+  ^bb0(%qr: !tile.rows<vector<16xf32>>, %or: !tile.rows<vector<16xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    // expected-error @+1 {{it takes a matrix of f32 in blocks of 8 by 32}}
+    %t = tile.load %qr[%c0, %c0] {tile.layouts = [#tile.layout<swizzled_words>]} : !tile.rows<vector<16xf32>> -> vector<16x16xf32>
+    %f = tile.convert %t to <fragments over 1 by 1> : vector<16x16xf32>
+    tile.store %f, %or[%c0, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x16xf32>
+}
+
+// -----
+
+// Rows are copied there, and threads read them.
+func.func @stored_as_words(%q: tensor<?x?x?x32xf32>) -> tensor<?x?x?x32xf32> {
+  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?x32xf32>)
+      outputs(tensor<?x?x?x32xf32>) attributes {tile.warps = 4 : i64} {
+  ^bb0(%qr: !tile.rows<vector<32xf32>>, %or: !tile.rows<vector<32xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %t = tile.load %qr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 1 by 1>]} : !tile.rows<vector<32xf32>> -> vector<16x32xf32>
+    // expected-error @+1 {{a conversion goes from registers to others}}
+    %s = tile.convert %t to <swizzled_words> : vector<16x32xf32>
+    %f = tile.convert %s to <fragments over 1 by 1> : vector<16x32xf32>
+    tile.store %f, %or[%c0, %c0] : vector<16x32xf32>, !tile.rows<vector<32xf32>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x32xf32>
+}
+
+// -----
+
 // Elements that differ are no one number.
 func.func @to_uniform(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32> {
   %o = tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?x16xf32>)

@@ -11,11 +11,14 @@ import sys
 
 # Multiples of 8 channels, as TMA needs, and one that is not. The last is cut into slices, of which one goes beyond its head.
 SIZES = [(72, 72), (80, 80), (96, 96), (112, 112), (128, 96), (100, 100), (160, 160)]
+# Those with gates per channel in f32, whose blocks have 32 columns.
+SIZES_F32 = [(80, 80), (96, 96), (112, 112), (64, 160), (100, 64)]
 
 
 def source(gate, K, V, packed):
-    row = lambda n: f"tensor<?x?x?x{n}xbf16>"
-    kind = row(K) if gate == "gk" else "tensor<?x?x?xf32>"
+    row = lambda n, dtype="bf16": f"tensor<?x?x?x{n}x{dtype}>"
+    kind = {"gk": row(K), "gk_f32": row(K, "f32"), "g": "tensor<?x?x?xf32>"}[gate]
+    gate = gate.split("_")[0]
     given, clause = (", %cu: tensor<?xi32>", " cu_seqlens(%cu : tensor<?xi32>)") if packed else ("", "")
     return (f"func.func @f(%q: {row(K)}, %k: {row(K)}, %v: {row(V)}, %{gate}: {kind}{given}) -> {row(V)} {{\n"
             f"  %o, %ht = ejk.recurrent %q, %k, %v {gate}(%{gate} : {kind}){clause} : {row(K)}, {row(K)}, {row(V)}\n"
@@ -37,10 +40,10 @@ def passes(runner, text, packed, *flags):
 
 
 def main(compiler, runner):
-    for K, V in SIZES:
-        gate = "g" if K in (72, 96) else "gk"
+    cases = [("g" if K in (72, 96) else "gk", K, V) for K, V in SIZES] + [("gk_f32", *size) for size in SIZES_F32]
+    for gate, K, V in cases:
         for direction, flags in (("forward", []), ("derivative", ["--vjp", "--save-states"])):
-            if direction == "derivative" and (K, V) in ((100, 100), (160, 160)):
+            if direction == "derivative" and (K, V) in ((100, 100), (160, 160), (100, 64)):
                 continue
             flags = [*flags, "--schedule=chunk", "--by-gates=never", "--arch=sm_90a"]
             for packed in (False, True):
