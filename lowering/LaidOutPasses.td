@@ -331,8 +331,8 @@ def PipelineBranchOperands : Pass<"ejk-pipeline-branch-operands"> {
   let summary = "compute a branch's operands one iteration early";
   let description = [{
     What: software-pipelines a laid-out program's loop over chunks that branches on a range guard
-    (`tile.range_guard`) of an item of a two-stage ring, with one to six matmuls on the fast path: more
-    leave no registers for the next operands. All
+    (`tile.range_guard`) of an item of a two-stage ring, with a matmul on the fast path and no inverse of
+    a system, which leaves no registers for the next operands. All
     that an iteration computes from its item before the branch (operands scaled by their gates, the
     guard itself, vectors) is computed one iteration early, in both branches, and carried by the
     loop. Results do not change.

@@ -167,6 +167,11 @@ LayoutAttr ejk::layoutOf(Value value) {
                                                        : LayoutAttr();
 }
 
+bool ejk::isSwizzledF32(Value tile) {
+  auto type = dyn_cast<VectorType>(tile.getType());
+  return type && type.getElementType().isF32() && isSwizzled(layoutOf(tile));
+}
+
 bool ejk::isRegisterOperand(OpOperand &use, LayoutAttr own, LayoutAttr result) {
   auto dot = cast<DotOp>(use.getOwner());
   bool isLhs = use == dot.getLhsMutable();

@@ -222,6 +222,15 @@ llvm::SmallVector<tile::CumsumOp> cumsumsReadBy(mlir::Operation *reader);
 /// has gates.
 bool isOfGates(mlir::Value tile);
 
+/// Whether `tile` is operand B of matmuls in tf32, whose columns are not in order.
+bool isSwizzledF32(mlir::Value tile);
+/// Whether threads store what they have in layout `own` as such a tile, of layout `swizzled`: in its own
+/// orientation.
+inline bool canBeSwizzledF32(tile::LayoutAttr own, tile::LayoutAttr swizzled) {
+  return own.getKind() == tile::LayoutKind::uniform ||
+         (isFragments(own) && isTransposed(own) == isTransposed(swizzled));
+}
+
 } // namespace ejk
 
 #endif // EJK_LOWERING_LAYOUT_TILELAYOUT_H

@@ -84,19 +84,11 @@ static LogicalResult checkRowByRow(RowByRow matrix) {
   return success();
 }
 
-/// Whether `tile` is operand B of matmuls in tf32, whose columns are not in order.
-static bool isSwizzledF32(Value tile) {
-  return isa<VectorType>(tile.getType()) && getElementTypeOrSelf(tile).isF32() &&
-         isSwizzled(layoutOf(tile));
-}
-
 /// Checks that threads store such tiles, and that matmuls, or threads that store them so, read
 /// them.
 static LogicalResult checkSwizzledF32(Operation *op) {
   auto isFragmentsOf = [](Value tile, LayoutAttr other) {
-    LayoutAttr own = layoutOf(tile);
-    return own.getKind() == LayoutKind::uniform ||
-           (isFragments(own) && isTransposed(own) == isTransposed(other));
+    return canBeSwizzledF32(layoutOf(tile), other);
   };
   auto convert = dyn_cast<ConvertOp>(op);
   for (Value operand : op->getOperands()) {

@@ -21,7 +21,6 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "passes/program/RegisterPressure.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace ejk {
@@ -73,8 +72,8 @@ private:
           return false;
         branch = op;
       }
-    // The matmuls of a long branch leave no registers for the next one's operands.
-    if (!branch || hasManyMatmuls(*branch.getFastBlock()))
+    // Where a system is inverted, registers are left for no other branch's operands.
+    if (!branch || !branch.getFastBlock()->getOps<InvertDiagonalOp>().empty())
       return false;
     SetVector<Operation *> makers;
     collectMakers(loop, branch.getGuard().getDefiningOp(), makers);

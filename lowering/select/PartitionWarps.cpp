@@ -69,7 +69,7 @@ public:
     frontLoop = loopOverChunks(front);
     stateLoop = loopOverChunks(state);
     if (!loadAlike() || !takeComputedTiles(stages)) {
-      why = "the two sides load other rows of a tensor, or have a tile in other places";
+      why = "the two sides load other rows of a tensor, or have a tile in other places or orientations";
       return failure();
     }
     useResultsEarly(*stateLoop.getBody());
@@ -123,7 +123,8 @@ private:
       auto convert = tile.getDefiningOp<ConvertOp>();
       if (convert && isInShared(convert.getLayout()))
         tile = convert.getTile();
-      if (isInShared(layoutOf(tile)) || tile.getParentBlock() != frontLoop.getBody())
+      if (isInShared(layoutOf(tile)) || tile.getParentBlock() != frontLoop.getBody() ||
+          (isSwizzledF32(load) && !canBeSwizzledF32(layoutOf(tile), layoutOf(load))))
         return false;
       all.push_back({tile, load});
     }

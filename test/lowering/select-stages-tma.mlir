@@ -1,7 +1,7 @@
 // A branch's operands are pipelined where rows come as TMA tiles, those of f32 too: both stages, and the exact
 // path in the buffers of operands that it does not read, fit into a block. Rows of 100 channels do not come so,
-// and threads would wait for the copies that they have just started. A delta rule's branch has so many matmuls
-// that it leaves no registers for the next one's operands.
+// and threads would wait for the copies that they have just started. A delta rule's branch
+// inverts a system, which leaves no registers for the next one's operands.
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" \
 // RUN:   --mlir-print-ir-after=ejk-select-stages -o /dev/null 2>&1 | FileCheck %s
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90 schedule=chunk" \
