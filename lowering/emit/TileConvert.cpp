@@ -99,16 +99,20 @@ void TileEmitter::writeRows(const Placed &vector, const Placed &shared) {
 }
 
 Placed TileEmitter::fragmentsFrom(const Placed &shared, LayoutAttr layout) {
-  if (isSwizzled(shared.layout))
-    return fragmentsFromSwizzled(shared, layout);
-  if (isSwizzledWords(shared.layout))
-    return fragmentsFromWords(shared, layout);
   Placed tile;
   tile.layout = layout;
   tile.type = shared.type;
   Fragments f = Fragments::of(shared.type, layout);
-  Type element = getElementTypeOrSelf(shared.type);
   tile.elements.resize(f.size());
+  if (isSwizzled(shared.layout)) {
+    loadFromSwizzled(f, shared, tile);
+    return tile;
+  }
+  if (isSwizzledWords(shared.layout)) {
+    loadFromWords(f, shared, tile);
+    return tile;
+  }
+  Type element = getElementTypeOrSelf(shared.type);
   Value first = fragmentsAddress(f, shared);
   forEachRun(f, shared.pitch, KernelBuilder::bytesOf(element),
              [&](unsigned slot, unsigned count, int64_t offset) {

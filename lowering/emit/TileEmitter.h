@@ -271,8 +271,8 @@ private:
   /// The address of one element.
   Value swizzledElement(const Placed &shared, Value row, Value column);
   void writeSwizzled(const Placed &tile, const Placed &shared);
-  Placed fragmentsFromSwizzled(const Placed &shared, tile::LayoutAttr layout);
-  Placed fragmentsFromWords(const Placed &shared, tile::LayoutAttr layout);
+  void loadFromSwizzled(const Fragments &f, const Placed &shared, Placed &tile);
+  void loadFromWords(const Fragments &f, const Placed &shared, Placed &tile);
   Vector<Value> blockFromSwizzled(Type element, Value address, bool transposes);
   void forEachSwizzledBlock(const Fragments &f, const Placed &shared,
                             llvm::function_ref<void(unsigned, unsigned, Value)> visit);

@@ -120,12 +120,7 @@ Value TileEmitter::loadMatrices(Value address, bool transposes) {
       NVVM::LdStMatrixShapeAttr::get(b.getContext(), 8, 8), NVVM::LdStMatrixEltType::B16);
 }
 
-Placed TileEmitter::fragmentsFromSwizzled(const Placed &shared, LayoutAttr layout) {
-  Placed tile;
-  tile.layout = layout;
-  tile.type = shared.type;
-  Fragments f = Fragments::of(shared.type, layout);
-  tile.elements.resize(f.size());
+void TileEmitter::loadFromSwizzled(const Fragments &f, const Placed &shared, Placed &tile) {
   bool transposes = f.transposed != isTransposed(shared.layout);
   Type element = getElementTypeOrSelf(shared.type);
   forEachSwizzledBlock(f, shared, [&](unsigned m, unsigned number, Value address) {
@@ -139,18 +134,12 @@ Placed TileEmitter::fragmentsFromSwizzled(const Placed &shared, LayoutAttr layou
       tile.elements[f.index(m, number, slot)] =
           b.make<arith::BitcastOp>(element, b.make<LLVM::ExtractValueOp>(loaded, int64_t(i)));
   });
-  return tile;
 }
 
 /// Loads f32 rows, two adjacent elements at a time or, if the fragments are transposed, one. The
 /// rows that a thread reads are every eighth, or 2·member and 2·member + 1 of every eight, so that
 /// the swizzle takes few addresses.
-Placed TileEmitter::fragmentsFromWords(const Placed &shared, LayoutAttr layout) {
-  Placed tile;
-  tile.layout = layout;
-  tile.type = shared.type;
-  Fragments f = Fragments::of(shared.type, layout);
-  tile.elements.resize(f.size());
+void TileEmitter::loadFromWords(const Fragments &f, const Placed &shared, Placed &tile) {
   Type element = getElementTypeOrSelf(shared.type);
   Value row = firstRowOf(f), column = firstColumnOf(f);
   if (f.transposed)
@@ -174,7 +163,6 @@ Placed TileEmitter::fragmentsFromWords(const Placed &shared, LayoutAttr layout) 
         b.load(KernelBuilder::withCount(element, count), b.at(start, b.getI8Type(), offset));
     llvm::copy(b.unpack(loaded), tile.elements.begin() + slot);
   });
-  return tile;
 }
 
 /// The eight elements of accumulators (m, 2·pair) and (m, 2·pair + 1), in order.

@@ -87,7 +87,8 @@ std::pair<int64_t, int64_t> ejk::tmaTileShape(Type tile) {
 /// Whether threads are too busy to issue copies, which TMA takes from them: they read at least a
 /// third of the copied tiles into registers, for example to scale them, or there is much to copy.
 /// Where matmuls read almost all tiles from shared memory, threads have the time, and the one warp
-/// that issues TMA's copies arrives late at the barrier that the others wait at.
+/// that issues TMA's copies arrives late at the barrier that the others wait at. So they have where
+/// f32 rows are copied far ahead.
 static bool areBusy(ArrayRef<MakeRingOp> rings) {
   unsigned all = 0, read = 0;
   int64_t bits = 0;
