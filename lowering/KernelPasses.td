@@ -21,8 +21,8 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
 
     All threads copy the rows of a ring's stages. From sm_90a on, one elected lane issues TMA loads
     instead where threads read at least a third of the tiles into registers and all matrices of the
-    rings are 128-byte-swizzled tiles of 16 bits or f32, of which there are less than three stages
-    where one is f32; one warp copies vectors beside them. The tensor maps
+    rings are 128-byte-swizzled tiles of 16 bits or f32. Threads copy f32 rows of three stages or
+    more. One warp copies vectors beside TMA loads. The tensor maps
     are kernel arguments, made by `nvgpu.tma.create.descriptor` in the program. Where a packed
     sequence ends within a stage's rows, threads copy those.
 
