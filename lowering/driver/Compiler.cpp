@@ -3,6 +3,7 @@
 #include "dialect/ejk/Names.h"
 #include "lowering/driver/BackEnd.h"
 #include "lowering/driver/MergeManifests.h"
+#include "lowering/memory/PlanMemory.h"
 #include "lowering/select/Alternatives.h"
 #include "lowering/target/CpuTarget.h"
 #include "lowering/target/DefaultTargets.h"
@@ -150,11 +151,17 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
     backEnds.push_back(makeCpuBackEnd(cpu, options, module.getLoc()));
   if (llvm::is_contained(backEnds, nullptr))
     return failure();
+  bool isPlanned = holdsPlans(module);
+  if (isPlanned && (options.derivatives || backEnds.size() > numGpus))
+    return module.emitError(
+               "holds plans (--emit=plan), which have no derivatives and are for GPUs; "
+               "start from the recurrence"),
+           failure();
   if (options.derivatives &&
       failed(derive(module, options.derivatives, options.wrt, options.savePolicy)))
     return failure();
   PassManager pm(module.getContext());
-  if (!options.derivatives)
+  if (!options.derivatives && !isPlanned)
     buildSpecializePipeline(pm);
   if (failed(pm.run(module)) || isCancelled(options))
     return failure();

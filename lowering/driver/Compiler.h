@@ -98,7 +98,8 @@ enum class Stage { scan, tile, plan, gpu, nvvm, llvm, ptx, assembly, package };
 /// Compiles `module` in place down to `stage` and returns the stage's text, or
 /// for Stage::package the bytes of a package (package_format.h) with one entry
 /// per public function. On failure the reason has been emitted as a diagnostic
-/// at the user's op.
+/// at the user's op. Plans, as Stage::plan prints them, are checked for races and compiled as they
+/// are.
 llvm::FailureOr<std::string> compile(mlir::ModuleOp module, Stage stage,
                                      const CompileOptions &options = {});
 

@@ -1,8 +1,10 @@
 //===- CudaBackEnd.cpp - from scans to PTX and machine code for GPUs ------===//
+#include "lowering/Passes.h"
 #include "lowering/driver/BackEnd.h"
 #include "lowering/driver/KeepCalled.h"
 #include "lowering/driver/Pipelines.h"
 #include "lowering/host/ManifestWriter.h"
+#include "lowering/memory/PlanMemory.h"
 #include "lowering/ptx/EmitPTX.h"
 #include "lowering/target/Target.h"
 #include "mlir/IR/Verifier.h"
@@ -66,12 +68,15 @@ private:
                           options.roundComputed, options.roundExponentials, options.twoTermStates,
                           options.twoTerms,      options.f32Matmuls,        options.byGates};
     PassManager pm(module.getContext());
-    if (stage == Stage::tile || stage == Stage::plan)
+    if (holdsPlans(module)) {
+      pm.addPass(createCheckRaces());
+    } else {
       buildToTilePipeline(pm, toGPU);
-    if (stage == Stage::plan)
-      buildPlanPipeline(pm, toGPU);
+      if (stage >= Stage::plan)
+        buildPlanPipeline(pm, toGPU);
+    }
     if (stage >= Stage::gpu)
-      buildToGPUPipeline(pm, toGPU);
+      buildPlanToGPUPipeline(pm, toGPU);
     return run(pm, module);
   }
 

@@ -158,6 +158,10 @@ void ejk::buildPlanPipeline(OpPassManager &pm, const ToGPUOptions &options) {
 void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   buildToTilePipeline(pm, options);
   buildPlanPipeline(pm, options);
+  buildPlanToGPUPipeline(pm, options);
+}
+
+void ejk::buildPlanToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   LowerToGPUOptions lower;
   lower.arch = options.arch;
   pm.addPass(createLowerToGPU(lower));

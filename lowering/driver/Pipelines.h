@@ -47,7 +47,9 @@ void buildToTilePipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = 
 /// Gives each tile of the block programs its layout, orders their matmuls, and turns their loads
 /// into copies through a ring of stages.
 void buildPlanPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});
-/// Both, and then kernels with their launches; --ejk-to-gpu.
+/// Makes kernels of planned programs and of scans, and their launches.
+void buildPlanToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});
+/// All three; --ejk-to-gpu.
 void buildToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});
 /// Kernels to the nvvm and llvm dialects; --ejk-to-nvvm.
 void buildToNVVMPipeline(mlir::OpPassManager &pm);

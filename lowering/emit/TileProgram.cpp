@@ -83,9 +83,10 @@ void TileEmitter::emit(Operation *op) {
       .Case([&](AddPartsOp o) { emitAddParts(o); })
       .Case<BarrierOp, FenceOp, WaitMatmulsOp, WaitCopiesOp, WaitStoresOp>([&](Operation *o) {
         Operation *next = o;
-        while (isa<FenceOp, WaitStoresOp>(next))
+        while (
+            isa_and_nonnull<FenceOp, WaitStoresOp>(next)) // a partition's block has no terminator
           next = next->getNextNode();
-        if (!isa<RangeGuardOp>(next)) // otherwise issued with the guard
+        if (!isa_and_nonnull<RangeGuardOp>(next)) // otherwise issued with the guard
           emitOrdering(o);
       })
       .Case([&](AwaitTurnOp o) { emitAwaitTurn(o); })

@@ -89,6 +89,12 @@ private:
     if (program->hasAttr(kWarpgroupsAttr) && !target.hasWgmma)
       return program.emitError() << "is laid out for matmuls of four warps (wgmma), which "
                                  << target.name << " lacks; sm_90a has them";
+    auto bytes = program->getAttrOfType<IntegerAttr>(kSharedBytesAttr);
+    if (bytes && bytes.getInt() > int64_t(target.sharedBytesPerBlock))
+      return program.emitError() << "needs " << bytes.getInt()
+                                 << " bytes of shared memory, more than the "
+                                 << target.sharedBytesPerBlock << " that a thread block of "
+                                 << target.name << " has";
     WalkResult walked = program.walk([&](Operation *op) -> WalkResult {
       if (isa<tile::WarpSpecializeOp>(op) && !target.hasBulkCopies)
         return op->emitError() << "partitions need sm_90 or newer, not " << target.name;

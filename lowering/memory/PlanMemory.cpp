@@ -89,6 +89,14 @@ unsigned ejk::sharedMemoryNeed(ProgramOp program, bool doubleBuffered) {
   return MemoryPlanner(program, isUsed, /*freeBytes=*/0, doubleBuffered, ends).run();
 }
 
+bool ejk::holdsPlans(ModuleOp module) {
+  return module
+      ->walk([](ProgramOp program) {
+        return program->hasAttr(kSharedBytesAttr) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 /// Whether a loop carries a swizzled tile.
 static bool carriesMatmulOperands(ProgramOp program) {
   return program

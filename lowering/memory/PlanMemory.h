@@ -26,6 +26,10 @@ mlir::LogicalResult checkPlanned(tile::ProgramOp program);
 /// it needs more memory than a block may have. `kernel` names the program in remarks.
 mlir::LogicalResult planMemory(tile::ProgramOp program, const Target &target, llvm::StringRef kernel);
 
+/// Whether `module` holds plans, so that no pass before the plan may run on it: these keep neither
+/// the layouts nor the order of what they change.
+bool holdsPlans(mlir::ModuleOp module);
+
 } // namespace ejk
 
 #endif // EJK_LOWERING_MEMORY_PLANMEMORY_H

@@ -52,7 +52,8 @@ void MemoryPlanner::endRing(Value value) {
   const Ring &ring = rings[value];
   if (hasPartitions(program))
     return; // the program ends here, and each partition has waited
-  waitForCopies(0);
+  if (!value.getDefiningOp<MakeRingOp>().getMbarriers()) // else each take has waited
+    waitForCopies(0);
   memory.noteWrite(ring.range);
   memory.release(ring.range);
 }
