@@ -127,7 +127,8 @@ static void completeForward(json::Array &entries, json::Object &forward, bool is
   auto isNotInChunks = [&](const json::Value &variant) {
     return isBySteps(variant) || !variant.getAsObject()->get("schedule");
   };
-  if (llvm::none_of(*own->getArray("variants"), isBySteps) ||
+  // Where a file holds f_fwd alone, no f_vjp reads what it saves.
+  if (!own || !derivative || llvm::none_of(*own->getArray("variants"), isBySteps) ||
       llvm::any_of(*forward.getArray("variants"), isNotInChunks))
     return;
   int64_t sharedBytes = 0;
