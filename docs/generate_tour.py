@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parent / "from-scan-to-ptx.md"
+PICTURE = PAGE.parent / "plots" / "schedule.svg"
 EXAMPLE = """\
 func.func @f(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
              %g: tensor<?x?x?xf32>) -> tensor<?x?x?x64xbf16> {
@@ -85,8 +86,12 @@ producer_acquire, producer_commit, consumer_wait and consumer_release). Two chun
     ("The plan: order", """\
 `ejk-schedule-matmuls` and `ejk-pipeline-matmuls` order a chunk's work so that tensor cores, the exponential unit and memory are
 busy at once. P = q kᵀ of the next chunk is issued at the end of this one, so that it runs while the block's threads round and
-store o; the loop carries it. The store of o is deferred by one chunk (`ejk-defer-stores`), so that no thread waits for it. The
-end of the loop:""",
+store o; the loop carries it. The store of o is deferred by one chunk (`ejk-defer-stores`), so that no thread waits for it.
+`ejk-compile FAST --draw-schedule=FILE.svg` draws two chunks, by the estimates that order the ops:
+
+![The schedule of two chunks](plots/schedule.svg)
+
+The end of the loop:""",
      ["--emit=plan", *FAST], [(r"%42 = tile\.dot", 0, r"^      tile\.store")], "mlir"),
     ("Threads", """\
 `ejk-lower-to-gpu` emits the planned program as a kernel of upstream `gpu`, `scf`, `arith` and `nvvm` ops. A `tile.fill`
@@ -198,5 +203,11 @@ def write_or_compare(arguments, usage, path, page):
     return 1 if differences else 0
 
 
+def picture(folder):
+    """The drawing of the example's schedule."""
+    return run(folder, [*FAST, "--draw-schedule=-"])
+
+
 if __name__ == "__main__":
-    sys.exit(write_or_compare(sys.argv[1:], __doc__, PAGE, page))
+    wrong = [write_or_compare(sys.argv[1:], __doc__, path, make) for path, make in ((PAGE, page), (PICTURE, picture))]
+    sys.exit(max(wrong))

@@ -91,9 +91,10 @@ llvm::LogicalResult derive(mlir::ModuleOp module, unsigned order, llvm::ArrayRef
                            const SavePolicy &policy);
 
 /// The stages `ejk-compile --emit` can stop at. `tile` has block programs without layouts, `plan`
-/// the same with layouts, staged copies and their final order. `ptx` is a GPU's code, `assembly` a
-/// CPU's. What comes before a package is that of one architecture.
-enum class Stage { scan, tile, plan, gpu, nvvm, llvm, ptx, assembly, package };
+/// the same with layouts, staged copies and their final order, `schedule` a drawing of that (SVG).
+/// `ptx` is a GPU's code, `assembly` a CPU's. What comes before a package is that of one
+/// architecture.
+enum class Stage { scan, tile, plan, schedule, gpu, nvvm, llvm, ptx, assembly, package };
 
 /// Compiles `module` in place down to `stage` and returns the stage's text, or
 /// for Stage::package the bytes of a package (package_format.h) with one entry

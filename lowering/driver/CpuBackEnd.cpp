@@ -20,7 +20,8 @@ public:
   StringRef arch() const override { return target.name; }
 
   FailureOr<std::string> print(ModuleOp module, Stage stage) override {
-    if (stage == Stage::tile || stage == Stage::plan || stage == Stage::nvvm || stage == Stage::ptx)
+    if (stage == Stage::tile || stage == Stage::plan || stage == Stage::schedule ||
+        stage == Stage::nvvm || stage == Stage::ptx)
       return module.emitError("a CPU's kernels have no such stage; they have --emit=gpu, for "
                               "kernels and launches, --emit=llvm and --emit=asm"),
              failure();

@@ -1,5 +1,6 @@
 //===- CudaBackEnd.cpp - from scans to PTX and machine code for GPUs ------===//
 #include "lowering/Passes.h"
+#include "lowering/draw/DrawSchedule.h"
 #include "lowering/driver/BackEnd.h"
 #include "lowering/driver/KeepCalled.h"
 #include "lowering/driver/Pipelines.h"
@@ -26,6 +27,8 @@ public:
       return module.emitError("--emit=asm is a CPU's; a GPU's is --emit=ptx"), failure();
     if (failed(lower(module, stage)))
       return failure();
+    if (stage == Stage::schedule)
+      return drawSchedules(module);
     if (stage <= Stage::gpu)
       return printOp(module);
     if (failed(lowerToNVVM(module)))

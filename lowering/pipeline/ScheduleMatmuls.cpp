@@ -10,16 +10,16 @@
 //===----------------------------------------------------------------------===//
 #include "dialect/tile/Branch.h"
 #include "lowering/Passes.h"
-#include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/CheckLayouts.h"
+#include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/TileLayout.h"
+#include "lowering/pipeline/Estimates.h"
 #include "lowering/pipeline/LiveRanges.h"
 #include "lowering/pipeline/OrderByDemand.h"
 #include "lowering/target/CostModel.h"
-#include "passes/program/RegisterPressure.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/program/RegisterPressure.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace ejk {
@@ -30,41 +30,6 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
-
-//===----------------------------------------------------------------------===//
-// Estimates, in cycles
-//===----------------------------------------------------------------------===//
-
-static int64_t elementsOf(Value value) {
-  auto type = dyn_cast<VectorType>(value.getType());
-  return type ? type.getNumElements() : 1;
-}
-
-/// Cycles that the warps need to issue `op`.
-static int64_t issueOf(Operation *op) {
-  if (op->getNumResults() == 0 || isa<DotOp, LoadOp>(op))
-    return cost::kIssue;
-  Value result = op->getResult(0);
-  if (isa<ConvertOp>(op))
-    return cost::kIssue + 4 * elementsOf(result) / cost::kBytesPerCycle;
-  if (auto sum = dyn_cast<tile::SumOp>(op))
-    return cost::kIssue + elementsOf(sum.getTile()) / cost::kOpsPerCycle;
-  LayoutAttr layout = isa<VectorType>(result.getType()) ? ejk::layoutOf(result) : LayoutAttr();
-  if (!isFragments(layout)) // every warp computes the whole vector or scalar
-    return isa<CumsumOp>(op) ? 100 : cost::kIssue;
-  if (isa<BroadcastOp>(op))
-    return 100;
-  return cost::kIssue +
-         elementsOf(result) /
-             (isa<math::ExpOp, math::Exp2Op>(op) ? cost::kExpsPerCycle : cost::kOpsPerCycle);
-}
-
-static int64_t matmulTime(DotOp dot) {
-  auto [first, last] = dot.getRange();
-  auto [from, to] = dot.getRowRange();
-  int64_t columns = dot.getType().getDimSize(1);
-  return (to - from) * columns * (last - first) * dot.countProducts() / cost::kMultipliesPerCycle;
-}
 
 //===----------------------------------------------------------------------===//
 // One block
@@ -267,9 +232,9 @@ private:
   /// Computes for each op the length of the longest chain of dependent ops after it, in cycles.
   void findRemaining(ArrayRef<Operation *> order) {
     for (Operation *op : llvm::reverse(order)) {
-      int64_t time = remaining.lookup(op) + issueOf(op);
+      int64_t time = remaining.lookup(op) + issueCycles(op);
       if (auto dot = dyn_cast<DotOp>(op))
-        time += matmulTime(dot) + cost::kMatmulLatency;
+        time += matmulCycles(dot) + cost::kMatmulLatency;
       for (Operation *maker : needs.lookup(op))
         remaining[maker] = std::max(remaining.lookup(maker), time);
     }
@@ -397,10 +362,10 @@ private:
     int64_t start = startOf(op);
     if (needsBarrier(op))
       ++barriers;
-    now = start + issueOf(op);
+    now = start + issueCycles(op);
     int64_t done = now;
     if (auto dot = dyn_cast<DotOp>(op)) {
-      matmulsDone = std::max(matmulsDone, now) + matmulTime(dot);
+      matmulsDone = std::max(matmulsDone, now) + matmulCycles(dot);
       done = matmulsDone + cost::kMatmulLatency;
     } else if (isa<ConvertOp>(op)) {
       done += cost::kSharedLatency;

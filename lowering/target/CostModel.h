@@ -345,6 +345,9 @@ constexpr int64_t kMultipliesPerCycle = 2048, kOpsPerCycle = 128, kExpsPerCycle 
 /// barrier among a block's warps, and of issuing an op. Estimates: the schedules that they give
 /// were measured on an H200 (docs/experiments.md), they themselves were not.
 constexpr int64_t kMatmulLatency = 40, kSharedLatency = 30, kBarrierLatency = 60, kIssue = 4;
+/// The same of rows in memory, for drawings alone: what a multiprocessor of an H200 gets of its 4.8
+/// TB/s (its data sheet), and from a copy's issue to its arrival, an estimate.
+constexpr int64_t kGlobalBytesPerCycle = 20, kGlobalLatency = 600;
 /// The cost of a barrier among the conversions between which an orientation is chosen, in bytes of
 /// shared memory traffic that take as long: 64 cycles of kBytesPerCycle.
 constexpr int64_t kBarrierBytes = 64 * kBytesPerCycle;

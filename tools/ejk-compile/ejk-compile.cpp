@@ -54,6 +54,9 @@ static ejk::Choice<Stage>
                     clEnumValN(Stage::ptx, "ptx", "PTX"),
                     clEnumValN(Stage::assembly, "asm", "a CPU's assembly"),
                     clEnumValN(Stage::package, "package", "a kernel package (the default)")));
+static cl::opt<std::string>
+    drawSchedule("draw-schedule", cl::cat(category), cl::value_desc("file.svg"),
+                 cl::desc("Draw what the plans' warps and units do in a chunk, as SVG, and exit"));
 static ejk::CubinFlag cubin(category);
 
 static cl::opt<bool> vjp("vjp", cl::cat(category),
@@ -92,6 +95,12 @@ static std::string findContradiction() {
     return "--emit writes what is compiled for one target, or a package: give --target=cuda or cpu";
   if (emit >= Stage::tile && emit <= Stage::ptx && archs.size() > 1)
     return "--emit writes what is compiled for one architecture, or a package: give one --arch";
+  if (!drawSchedule.empty() && (!forGpus || forCpu))
+    return "--draw-schedule is of plans, which GPUs have";
+  if (!drawSchedule.empty() && (emit.getNumOccurrences() || output.getNumOccurrences()))
+    return "--draw-schedule writes its file alone, without --emit and -o";
+  if (!drawSchedule.empty() && archs.size() > 1)
+    return "--draw-schedule draws what is compiled for one architecture: give one --arch";
   if (schedule.twoTermStates() < 0)
     return "--two-term-states is a number of channels, 0 or more";
   return "";
@@ -116,18 +125,20 @@ int main(int argc, char **argv) {
     errs() << "ejk-compile: " << wrong << "\n";
     return 1;
   }
-  std::string error = ejk::checkNoInput(output, {input});
+  const std::string &file = drawSchedule.empty() ? output : drawSchedule;
+  std::string error = ejk::checkNoInput(file, {input});
   if (!error.empty()) {
     errs() << "ejk-compile: " << error << "\n";
     return 1;
   }
-  if (emit == Stage::package && output == "-" && outs().is_displayed()) {
+  Stage stage = drawSchedule.empty() ? Stage(emit) : Stage::schedule;
+  if (stage == Stage::package && file == "-" && outs().is_displayed()) {
     errs() << "ejk-compile: a package is binary, and standard output is a terminal; name a file "
               "with -o, or ask for text with --emit\n";
     return 1;
   }
-  auto file = mlir::openInputFile(input, &error);
-  if (!file) {
+  auto text = mlir::openInputFile(input, &error);
+  if (!text) {
     errs() << "ejk-compile: " << error << "\n";
     return 1;
   }
@@ -138,7 +149,7 @@ int main(int argc, char **argv) {
   if (printCostModel && failed(ejk::cost::printDecisions(context)))
     return 1;
   auto source = std::make_shared<SourceMgr>();
-  source->AddNewSourceBuffer(std::move(file), SMLoc());
+  source->AddNewSourceBuffer(std::move(text), SMLoc());
   mlir::SourceMgrDiagnosticHandler diagnostics(*source, &context);
   mlir::OwningOpRef<mlir::ModuleOp> module = ejk::readModule(source, &context);
   if (!module)
@@ -166,10 +177,10 @@ int main(int argc, char **argv) {
   options.byGates = schedule.byGates();
   options.warpSpecialize = schedule.warpSpecialize();
   options.partitionWarps = schedule.partitionWarps();
-  FailureOr<std::string> result = ejk::compileInterruptibly(*module, emit, options);
+  FailureOr<std::string> result = ejk::compileInterruptibly(*module, stage, options);
   if (failed(result))
     return 1;
-  error = output == "-" ? ejk::writeStandardOutput(*result) : ejk::writeFile(output, *result);
+  error = file == "-" ? ejk::writeStandardOutput(*result) : ejk::writeFile(file, *result);
   if (!error.empty()) {
     errs() << "ejk-compile: " << error << "\n";
     return 1;

@@ -19,7 +19,7 @@ ORDER = [
     "passes/Pipelines",
     "lowering",
     "lowering/target", "lowering/kernels", "lowering/layout", "lowering/pipeline",
-    "lowering/memory", "lowering/emit", "lowering/step", "lowering/select", "lowering/host",
+    "lowering/memory", "lowering/draw", "lowering/emit", "lowering/step", "lowering/select", "lowering/host",
     "lowering/ptx", "lowering/cpu", "lowering/driver",
 ]
 # What else rooms may include. The runtime and the tools that run where no compiler is installed
