@@ -48,6 +48,15 @@ LogicalResult ejk::checkPartitions(ProgramOp program) {
     return partitions.emitError() << "a block has at most " << kMostPartitions << " partitions and "
                                   << kMostWarps << " warps, but these are " << count << " and "
                                   << warps;
+  // A warp that asks for more registers than others have given back waits for ever.
+  int64_t given = registersOf(warps * kWarpSize), taken = 0;
+  for (auto partition : partitions.getBody().getOps<PartitionOp>())
+    taken += partition.getWarps() * partition.getRegisters().value_or(given);
+  if (taken > given * warps)
+    return partitions.emitError()
+           << "its partitions' warps take " << taken << " registers a lane together, more than the "
+           << given * warps
+           << " with which the block is launched, so that some would wait for ever";
   return success();
 }
 

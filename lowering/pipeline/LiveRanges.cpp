@@ -424,19 +424,45 @@ void ejk::useResultsEarly(Block &block) {
   }
 }
 
+/// Moves the elementwise ops that follow from `dot` and from what is there at `place` behind that.
+static void moveResultsAfter(DotOp dot, Operation *place) {
+  llvm::SetVector<Value> made;
+  made.insert(dot.getResult());
+  for (Operation &op : llvm::make_early_inc_range(
+           llvm::make_range(std::next(Block::iterator(place)), place->getBlock()->end()))) {
+    bool follows = llvm::any_of(op.getOperands(), [&](Value v) { return made.contains(v); });
+    bool isThere = llvm::all_of(op.getOperands(), [&](Value v) {
+      Operation *maker = v.getDefiningOp();
+      return made.contains(v) || !maker || maker->getBlock() != op.getBlock() ||
+             maker->isBeforeInBlock(place);
+    });
+    if (!follows || !isThere || !isPure(&op) || op.getNumRegions() || isa<DotOp>(op))
+      continue;
+    op.moveAfter(place);
+    place = &op;
+    made.insert(op.result_begin(), op.result_end());
+  }
+}
+
 void ejk::issueMatmulsEarly(Block &block) {
   Operation *place = nullptr;
+  InvertDiagonalOp inversion;
   for (auto load : block.getOps<LoadOp>())
     place = !place || place->isBeforeInBlock(load) ? load : place;
   for (Operation &op : llvm::make_early_inc_range(block)) {
     auto dot = dyn_cast<DotOp>(op);
-    if (isa<InvertDiagonalOp, MergeInversesOp>(op))
-      place = &op;
+    if (!inversion)
+      inversion = dyn_cast<InvertDiagonalOp>(op);
     if (!dot || dot.getAcc().getParentBlock() == &block || dot->isBeforeInBlock(place) ||
         !llvm::all_of(ValueRange{dot.getLhs(), dot.getRhs()}, [](Value operand) {
           return operand.getDefiningOp<LoadOp>() != nullptr;
         }))
       continue;
+    if (inversion) {
+      dot->moveBefore(inversion);
+      moveResultsAfter(dot, inversion);
+      continue;
+    }
     dot->moveAfter(place);
     place = dot;
   }

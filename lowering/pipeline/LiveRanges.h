@@ -52,8 +52,11 @@ void endRangesEarly(mlir::Block &block);
 /// registers: they hold it until they are waited for.
 void useResultsEarly(mlir::Block &block);
 
-/// Moves matmuls of loaded rows up, the first one to the start, others to the last inverse before them, so
-/// that they run while sums and exponentials of gates, and stores, do.
+/// Moves matmuls of loaded rows up: those before an inversion to the start, so that they run while
+/// sums and exponentials of gates do; those after it before its first step, beside which they run,
+/// and what follows from them alone behind that step. H200, the forward of a delta rule with a gate
+/// per head: 0.497 -> 0.494 ms at 4,4096,64 heads; in the middle of the inversion the same, behind
+/// it with its results there 0.537.
 void issueMatmulsEarly(mlir::Block &block);
 
 /// Rematerialises elementwise ops on the exact path for each use, if their operands can wait or are

@@ -99,8 +99,12 @@ namespace {
 class RingBuilder {
 public:
   /// `late`: wait for the copies at the first use of a tile, not at the start of the iteration.
-  RingBuilder(scf::ForOp loop, ArrayRef<LoadOp> loads, int64_t stages, bool late)
-      : loop(loop), loads(loads), stages(stages), late(late), b(loop), loc(loop.getLoc()) {}
+  /// `refills`: copy into a stage as soon as it is released, as is done with one stage, not in the
+  /// next iteration.
+  RingBuilder(scf::ForOp loop, ArrayRef<LoadOp> loads, int64_t stages, bool late,
+              bool refills = false)
+      : loop(loop), loads(loads), stages(stages), late(late), refills(refills || stages == 1),
+        b(loop), loc(loop.getLoc()) {}
 
   void run() {
     SmallVector<Type> tiles =
@@ -112,7 +116,7 @@ public:
       ring = MakeRingOp::create(b, loc, RingType::get(b.getContext(), stages, tiles), /*tma=*/false,
                                 /*place=*/IntegerAttr(), /*mbarriers=*/IntegerAttr());
     }
-    int64_t distance = std::max<int64_t>(stages - 1, 1);
+    int64_t distance = refills ? stages : stages - 1;
     for (int64_t item = 0; item < distance; ++item)
       fill(ahead(loop.getLowerBound(), item));
 
@@ -120,8 +124,7 @@ public:
     b.setInsertionPoint(late ? firstUse() : &loop.getBody()->front());
     Value item = itemOf(counter);
     auto take = TakeOp::create(b, loc, tiles, ring, item);
-    // A ring of one stage is refilled after its release, below.
-    if (stages > 1) {
+    if (!refills) {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPoint(afterFirstMatmuls(take));
       fill(ahead(counter, distance));
@@ -143,6 +146,8 @@ public:
       ReleaseOp::create(b, loc, ring, item);
       if (stages == 1)
         fillAfter(last, ahead(counter, distance));
+      else if (refills)
+        fillAtEnd(ahead(counter, distance));
     }
     for (LoadOp load : loads)
       load.erase();
@@ -187,6 +192,13 @@ private:
         last = other;
     if (isa<FillOp>(last))
       b.setInsertionPointAfter(last);
+    fill(next);
+  }
+
+  /// Fills the item of the iteration with counter `next` at the end of this one, which waits for no
+  /// matmul earlier than the next iteration would.
+  void fillAtEnd(Value next) {
+    b.setInsertionPoint(loop.getBody()->getTerminator());
     fill(next);
   }
 
@@ -302,7 +314,7 @@ private:
   scf::ForOp loop;
   ArrayRef<LoadOp> loads;
   int64_t stages;
-  bool late;
+  bool late, refills;
   OpBuilder b;
   Location loc;
   Value ring;
@@ -381,7 +393,8 @@ static SmallVector<LoadOp> takeSoonFree(SmallVector<LoadOp> &loads, scf::ForOp l
   return soon;
 }
 
-StagedLoads ejk::multistageLoads(ProgramOp program, unsigned stages, bool apart, bool wide) {
+StagedLoads ejk::multistageLoads(ProgramOp program, unsigned stages, bool apart, bool wide,
+                                 bool refills) {
   StagedLoads result;
   SmallVector<scf::ForOp> loops(program.getBlock().getOps<scf::ForOp>());
   for (auto partitions : program.getBlock().getOps<WarpSpecializeOp>())
@@ -424,7 +437,7 @@ StagedLoads ejk::multistageLoads(ProgramOp program, unsigned stages, bool apart,
     if (!soonFree.empty())
       RingBuilder(loop, soonFree, stages, /*late=*/false).run();
     if (!early.empty())
-      RingBuilder(loop, early, stages, /*late=*/!soonFree.empty()).run();
+      RingBuilder(loop, early, stages, /*late=*/!soonFree.empty(), refills).run();
     if (!forBranch.empty())
       RingBuilder(loop, forBranch, stages, /*late=*/true).run();
     if (!late.empty())

@@ -18,9 +18,10 @@ struct StagedLoads {
 
 /// Turns loads in `program`'s loops into copies through rings of `stages` stages. With `apart`,
 /// rows that only branches use get rings of their own. Without `wide`, f32 matrices have no stage:
-/// they are loaded where they are used, and once more on the exact path.
+/// they are loaded where they are used, and once more on the exact path. With `refills`, rows are
+/// copied into a stage at the end of the iteration that releases it.
 StagedLoads multistageLoads(tile::ProgramOp program, unsigned stages, bool apart = false,
-                            bool wide = true);
+                            bool wide = true, bool refills = false);
 
 /// Whether tensor cores compute `op`: a matmul, or the cumsum of a matrix.
 bool runsOnTensorCores(mlir::Operation *op);

@@ -73,7 +73,8 @@ public:
       return failure();
     }
     useResultsEarly(*stateLoop.getBody());
-    multistageLoads(state, kRowStages);
+    multistageLoads(state, kRowStages, /*apart=*/false, /*wide=*/true,
+                    /*refills=*/cost::refillsAtEnd(!whole.getOutputs().empty()));
     stateLoop = loopOverChunks(state);
     if (!usesTmaLoads(state, /*forPartitions=*/true)) {
       why = "its rows do not arrive by TMA";
@@ -343,22 +344,27 @@ private:
     map.map(frontLoop.getInductionVar(), counter);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(loop.getBody()->getTerminator());
-    // A take of each ring that has rows of the front.
+    // A take of each ring that has rows of the front, where these are used first.
     llvm::DenseMap<Value, TakeOp> takes;
     llvm::MapVector<Value, Operation *> lastUses;
-    for (auto &[load, place] : places) {
-      Value ring = inState.lookup(place.first.getRing());
+    auto takeRows = [&](Value tile) {
+      auto place = places.find(tile.getDefiningOp());
+      if (place == places.end() || map.contains(tile))
+        return;
+      auto [maker, number] = place->second;
+      Value ring = inState.lookup(maker.getRing());
       TakeOp &take = takes[ring];
       if (!take) {
-        TakeOp like = takeOf(place.first);
+        TakeOp like = takeOf(maker);
         take = TakeOp::create(b, loc, like.getResultTypes(), ring, counter);
         take->setAttr(kLayoutsAttr, like->getAttr(kLayoutsAttr));
       }
-      map.map(cast<LoadOp>(load).getResult(), take.getTiles()[place.second]);
-    }
+      map.map(tile, take.getTiles()[number]);
+    };
     for (Operation &op : frontLoop.getBody()->without_terminator()) {
       if (places.contains(&op) || isa<StoreOp>(op) || isForStore(&op))
         continue;
+      op.walk([&](Operation *inner) { llvm::for_each(inner->getOperands(), takeRows); });
       Operation *own = b.clone(op, map);
       for (Value operand : own->getOperands())
         if (auto take = operand.getDefiningOp<TakeOp>())

@@ -54,6 +54,8 @@ std::optional<cost::PartitionRegisters> cost::partitionRegisters(int64_t ofFront
 
 bool cost::partitionsPay(int64_t elements) { return elements > kElementsOfFourWarps; }
 
+bool cost::refillsAtEnd(bool storesRows) { return storesRows; }
+
 bool cost::tf32Pays(int64_t elements) { return elements > kElementsOfFourWarps; }
 
 bool cost::fitFewWarps(int64_t ofTiles, bool isWide, bool hasOthers) {

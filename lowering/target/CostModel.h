@@ -311,6 +311,14 @@ std::optional<PartitionRegisters> partitionRegisters(int64_t ofFront, int64_t of
 /// and 0.424 in two blocks; 1,8192,32, where there is no second block, 0.381 and 0.407.
 bool partitionsPay(int64_t elements);
 
+/// Whether the state's warps copy rows into a stage at the end of the iteration that reads it last,
+/// not in the next one beside matmuls: the front, which is a chunk ahead, then has them earlier,
+/// and the warps wait for one another once more. H200, a delta rule with a gate per head, 4,4096,64
+/// 0.527 -> 0.497 ms, 8,2048,16->32 heads 0.270 -> 0.256; scans that store no rows, of segments for
+/// their states, 91 -> 95 and 80 -> 85 us (1,8192,16->32). At the start of the next iteration
+/// instead: 0.510, 0.261, 90 and 82.
+bool refillsAtEnd(bool storesRows);
+
 /// A program, as the estimate of its registers sees it.
 struct ProgramShape {
   /// Whether warpgroups multiply with `wgmma`, or single warps with `mma.sync`.
