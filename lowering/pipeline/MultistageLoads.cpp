@@ -6,12 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/pipeline/MultistageLoads.h"
+#include "dialect/tile/Branch.h"
 #include "lowering/Passes.h"
 #include "lowering/layout/Alignment.h"
 #include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
+#include "lowering/pipeline/RegisterEstimate.h"
 #include "lowering/target/CostModel.h"
-#include "dialect/tile/Branch.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -373,23 +374,49 @@ static void reloadOnExactPaths(LoadOp load) {
   }
 }
 
-/// Moves the loads whose tiles are soon free (cost::kSoonFreeMatmuls) from `loads` to another list. A
-/// ring of one stage is refilled after the last of its tiles is read, so they have their own.
-static SmallVector<LoadOp> takeSoonFree(SmallVector<LoadOp> &loads, scf::ForOp loop) {
+/// Where tiles are soon free that are read no more there: at a loop's branch, or at a matmul
+/// (cost::kSoonFreeMatmuls); null if there is none.
+static Operation *endOfSoonFree(scf::ForOp loop) {
+  auto program = loop->getParentOfType<ProgramOp>();
+  for (auto branch : loop.getBody()->getOps<GuardedOp>())
+    return program->hasAttr(kWarpgroupsAttr) &&
+                   registersOfLiveTiles(program) <= cost::kRegistersBesideSoonFree
+               ? branch
+               : GuardedOp();
   SmallVector<DotOp> dots(loop.getBody()->getOps<DotOp>());
+  return dots.size() < 2 ? DotOp() : dots[dots.size() / cost::kSoonFreeMatmuls];
+}
+
+/// Whether `op` takes one row of a matrix, which is the same in each iteration, to registers. A
+/// branch may have that before it.
+static bool isOfOneRow(Operation *op) {
+  auto extract = dyn_cast<vector::ExtractOp>(op);
+  return extract && !extract.hasDynamicPosition() && isa<VectorType>(extract.getType()) &&
+         isRows(layoutOf(extract.getResult()));
+}
+
+/// Moves the loads whose tiles are soon free from `loads` to another list. A ring of one stage is
+/// refilled after the last of its tiles is read, so they have their own.
+static SmallVector<LoadOp> takeSoonFree(SmallVector<LoadOp> &loads, scf::ForOp loop) {
   SmallVector<LoadOp> soon;
-  if (dots.size() < 2)
+  Operation *end = endOfSoonFree(loop);
+  if (!end)
     return soon;
-  Operation *end = dots[dots.size() / cost::kSoonFreeMatmuls];
   auto isSoonFree = [&](LoadOp load) {
     return llvm::all_of(load->getUsers(), [&](Operation *user) {
-      return loop.getBody()->findAncestorOpInBlock(*user)->isBeforeInBlock(end);
+      return end->isAncestor(user)
+                 ? isOfOneRow(user)
+                 : loop.getBody()->findAncestorOpInBlock(*user)->isBeforeInBlock(end);
     });
   };
   llvm::copy_if(loads, std::back_inserter(soon), isSoonFree);
   if (soon.size() == loads.size())
     return {};
   llvm::erase_if(loads, isSoonFree);
+  for (LoadOp load : soon)
+    for (Operation *user : llvm::make_early_inc_range(load->getUsers()))
+      if (end->isProperAncestor(user))
+        user->moveBefore(end);
   return soon;
 }
 

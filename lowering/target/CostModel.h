@@ -333,6 +333,12 @@ struct ProgramShape {
 /// H=64: its derivative takes 2.29 ms with this and fewer reloads of spilled addresses, 2.50 with
 /// neither. Other parts of a loop were not tried.
 constexpr unsigned kSoonFreeMatmuls = 2;
+/// The most registers of live tiles with which rows that are read before a branch alone are copied
+/// again there: the second ring takes registers. H200, KDA, 4,4096,64: the derivative's first
+/// program, which has 166, 0.810 -> 0.718 ms; its last one (188) 2.75 -> 2.84, the forward that
+/// saves states (194) 0.973 -> 0.987; for strong gates the first (264) 1.02 -> 1.40. GLA's forward
+/// for strong gates (208) 0.851 -> 0.841, that saves states (240) 0.965 -> 1.387.
+constexpr int64_t kRegistersBesideSoonFree = 176;
 /// Whether a thread has registers for a program whose tiles take up to `ofTiles` of them at one
 /// time (registersOfLiveTiles). The rest holds addresses, six registers for each tensor; what is
 /// live across a branch, whose operands are pipelined with `wgmma`; and with `mma.sync`, which has

@@ -1,14 +1,16 @@
-// A stage of the ring is released after loops that may have no iteration, so that no barrier of theirs stands between
-// its loads and TMA's next copy: a fence does. Here the loads are before a branch one side of which is such a loop over
-// shorter chunks.
+// Threads load rows before a branch, and TMA copies the next ones where they have: a fence stands between, for no barrier does. One side of the branch is a loop
+// over shorter chunks that may have no iteration; the ring whose rows matmuls alone read is released behind it without one.
 // RUN: ejk-compile %s --arch=sm_90a --schedule=chunk --by-gates=never --emit=plan -o - | grep -B1 'tile.release' | FileCheck %s
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --device=cuda --arch=sm_90a --schedule=chunk --random B=1,T=70,H=1 --gates=lb5 \
 // RUN:   --check | FileCheck %s --check-prefix=RUNS
 // RUNS: check out0: pass
 
-// CHECK:      tile.release
 // CHECK:      tile.fence
-// CHECK-NEXT: tile.release
+// CHECK-NEXT: tile.release %[[EARLY:[0-9]+]]
+// CHECK:      tile.wait_matmuls 0
+// CHECK-NEXT: tile.release %[[LATE:[0-9]+]]
+// CHECK-NOT:  tile.fence
+// CHECK:      tile.release %[[LATE]]
 // CHECK-NOT:  tile.release
 func.func @writes_twice(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x128xbf16>, %beta: tensor<?x?x?xbf16>,
     %a: tensor<?x?x?x64xbf16>, %p: tensor<?x?x?x128xbf16>, %e: tensor<?x?x?x64xbf16>, %gk: tensor<?x?x?x64xbf16>)
