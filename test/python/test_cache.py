@@ -187,12 +187,17 @@ class Cache(unittest.TestCase):
         def endless():
             package.symlink_to("/dev/zero")
 
-        def writable():
+        def writable_by_the_group():
             package.write_bytes(whole)
-            package.chmod(0o666)
+            package.chmod(0o620)
 
-        for make, said in ((pipe, "is no regular file"), (link, "is a link"),
-                           (endless, "is a link"), (writable, "may be written by other users")):
+        def writable_by_all():
+            package.write_bytes(whole)
+            package.chmod(0o602)
+
+        for make, said in ((pipe, "is no regular file"), (link, "is a link"), (endless, "is a link"),
+                           (writable_by_the_group, "may be written by other users"),
+                           (writable_by_all, "may be written by other users")):
             with self.subTest(make.__name__):
                 package.unlink()
                 make()
