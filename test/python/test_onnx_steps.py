@@ -94,6 +94,27 @@ class Computed(unittest.TestCase):
         for a, b in zip(ejk.onnx.compile(model)(**given), (*states, o[::-1]), strict=True):
             self.assertLessEqual(off(a, b), LIMITS["f32"])
 
+    def test_where_time_is(self):
+        """Axes are counted from the front, or from the end. ONNX's evaluator knows the first alone."""
+        whole = scan()
+        given = values_of(whole)
+        *states, o = onnx.reference.ReferenceEvaluator(whole).run(None, given)
+        for axis in (0, 1, 3, -1, -2, -4):
+            model = scan()
+            model.graph.node[0].attribute.extend([helper.make_attribute("scan_input_axes", [axis, axis, axis, -3]),
+                                                  helper.make_attribute("scan_output_axes", [axis])])
+            for tensor in (*model.graph.input[2:5], *model.graph.output[2:]):
+                sizes = tensor.type.tensor_type.shape.dim
+                names = [d.dim_param or d.dim_value for d in sizes]
+                names.insert(axis % 4, names.pop(0))
+                tensor.CopyFrom(helper.make_tensor_value_info(tensor.name, onnx.TensorProto.FLOAT, names))
+            moved = {n: np.moveaxis(x, 0, axis) if n in ("Q", "K", "V") else x for n, x in given.items()}
+            found = ejk.onnx.compile(model)(**moved)
+            for a, b in zip(found, (*states, np.moveaxis(o, 0, axis)), strict=True):
+                with self.subTest(axis=axis):
+                    self.assertEqual(a.shape, b.shape)
+                    self.assertLessEqual(off(a, b), LIMITS["f32"])
+
     def test_numbers_of_a_head(self):
         self.check(qr="p = Unsqueeze (q, row)\nn = MatMul (p, kc)\nqr = Mul (p, n)")
         self.check(z1="h = Constant <value_float = 0.5> ()\nc = Mul (z, h)\nz1 = Add (c, k)")
