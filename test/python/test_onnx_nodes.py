@@ -78,6 +78,18 @@ class Constants(Compared):
             model = model_of(21, [before, *nodes], {"x": (2, 3, 5), "w": (3, 1, 3)}, {"y": (2, 3, 5)}, [sizes])
             self.compare(model, x, w)
 
+    def test_last_columns_before_their_convolution(self):
+        numbers = {"start": 5, "end": 7, "axis": 2}
+        constants = [onnx.numpy_helper.from_array(np.array([n], np.int64), name) for name, n in numbers.items()]
+        nodes = [helper.make_node("Concat", ["before", "x"], ["joined"], axis=2),
+                 helper.make_node("Conv", ["joined", "w"], ["y"], group=3),
+                 helper.make_node("Slice", ["joined", "start", "end", "axis"], ["last"])]
+        sizes = {"before": (2, 3, 2), "x": (2, 3, 5), "w": (3, 1, 3)}, {"y": (2, 3, 5), "last": (2, 3, 2)}
+        given = [np.arange(np.prod(s), dtype=np.float32).reshape(s) for s in sizes[0].values()]
+        self.compare(model_of(21, nodes, *sizes, constants), *given)
+        with self.assertRaisesRegex(ejk.onnx.OnnxError, "node 1, Slice: it must come after the Conv of these columns"):
+            ejk.onnx.compile(model_of(21, [nodes[0], nodes[2], nodes[1]], *sizes, constants))
+
     def test_sparse_initializers(self):
         """Their indices are places of the elements in their order, or one for each axis."""
         values = helper.make_tensor("w", TensorProto.FLOAT, [3], [0.5, 2.0, 4.0])
