@@ -256,3 +256,22 @@ func.func @momentum(%k: tensor<?x?x?x4xbf16>, %g: tensor<?x?x?xf32>) -> (tensor<
   }
   return %o, %n : tensor<?x?x?x4xf32>, tensor<?x?x4x4xf32>
 }
+
+// -----
+
+// In 16 bits the index of a step is that of another one 65,536 steps before.
+func.func @narrow_index(%q: tensor<?x?x?x4xbf16>) -> tensor<?x?x4x4xf32> {
+  %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>)
+      states(%S = zero : tensor<?x?x4x4xf32>) {
+    %t = ejk.step_index : index
+    // expected-remark @below {{not chunked: on a chunk's tiles the step's index is an f32 number only, made by 'arith.index_cast' and 'arith.sitofp'}}
+    %narrow = arith.index_cast %t : index to i16
+    %number = arith.sitofp %narrow : i16 to f32
+    %many = vector.broadcast %number : f32 to vector<4xf32>
+    %qw = arith.extf %qt : vector<4xbf16> to vector<4xf32>
+    %k = arith.mulf %qw, %many : vector<4xf32>
+    %S1 = ejk.outer_add %S, %k, %qw : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>)
+  }
+  return %ht : tensor<?x?x4x4xf32>
+}
