@@ -20,6 +20,7 @@ ADD, READ = f"ejk.outer_add %S, %k, %v : {MATRIX}, {KEY}, {VALUE}", f"ejk.read %
 DECAY = f"ejk.decay %S by %g along key : {MATRIX}, {KEY}"
 OF_VALUES = f"ejk.decay %S by %gv along value : {MATRIX}, {VALUE}"
 OF_HEAD = f"ejk.decay %S by %head along head : {MATRIX}, f32"
+RISES = f"ejk.decay %S by %up along key : {MATRIX}, {KEY}"
 ORDERS = {
     "adds_first": [ADD, READ, DECAY], "reads_first": [READ, DECAY, ADD], "between": [ADD, DECAY, READ, ADD],
     "two_decays": [DECAY, ADD, DECAY, READ], "both_axes": [OF_VALUES, DECAY, ADD, READ],
@@ -57,6 +58,8 @@ BOUNDS = {
                f"%e = math.exp %abs : {KEY}", f"%g = arith.mulf %five, %e : {KEY}"], [DECAY, ADD, READ]),
     # Two decays of a step, from -10 to 0 together.
     "two_decays": (STRONG, [DECAY, ADD, DECAY, READ]),
+    # The same where the second one is never below zero, though what it is made of is.
+    "rises": (STRONG + clamped("%up", "%down", 40.0, 0.125, 0.25), [DECAY, ADD, RISES, READ]),
     # Keys from -20 to 0, and values from -5 to 0.
     "both_axes": (DOWN + clamped("%g", "%down", 40.0, -20.0, 0.0) + clamped("%gv", "%v", 40.0, -5.0, 0.0, VALUE),
                   [DECAY, OF_VALUES, ADD, READ]),
