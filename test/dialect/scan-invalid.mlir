@@ -149,6 +149,17 @@ func.func @c4_type(%x: tensor<2x5x4xf32>, %p: tensor<4xbf16>) {
 
 // -----
 
+// C4: a parameter of no head.
+func.func @c4_no_heads(%x: tensor<2x5x4xf32>, %p: tensor<0xf32>) {
+  // expected-error@+1 {{parameter 0's head count must divide sequence 0's (C4), but they are 0 and 4}}
+  ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) parameters(%b = %p : tensor<0xf32> as f32) {
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
 // C4: a parameter whose heads divide none of the query's.
 func.func @c4_heads(%x: tensor<2x5x4xf32>, %p: tensor<3xf32>) {
   // expected-error@+1 {{parameter 0's head count must divide sequence 0's (C4), but they are 3 and 4}}
