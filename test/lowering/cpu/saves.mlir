@@ -1,12 +1,14 @@
 // A CPU's kernel computes four steps in one pass over a state. Where a chunk's state is saved between these steps, it
 // computes them singly: in both directions, of chunks that four does not divide, of packed sequences, and whether the state
-// is saved before or after what the step adds.
+// is saved before or after what the step adds, or before it decays.
 // DEFINE: %{entry} =
 // DEFINE: %{run} = ejk-run %s --entry=%{entry} --device=cpu --check --random
 
 // REDEFINE: %{entry} = forward
 // RUN: %{run}=B=2,T=29,H=2 | FileCheck %s --implicit-check-not=FAIL
 // REDEFINE: %{entry} = decayed
+// RUN: %{run}=B=2,T=29,H=2 | FileCheck %s --implicit-check-not=FAIL
+// REDEFINE: %{entry} = decayed_last
 // RUN: %{run}=B=2,T=29,H=2 | FileCheck %s --implicit-check-not=FAIL
 // REDEFINE: %{entry} = backward
 // RUN: %{run}=B=2,T=29,H=2 | FileCheck %s --implicit-check-not=FAIL
@@ -48,6 +50,19 @@ func.func @decayed(%k: tensor<?x?x?x16xf32>, %v: tensor<?x?x?x40xf32>, %g: tenso
       states(%S = zero : tensor<?x?x16x40xf32>) -> (tensor<?x?x?x40xf32>) saves(tensor<?x?x16x40xf32>) {
     %S0 = ejk.decay %S by %gt along head : vector<16x40xf32>, f32
     %S1 = ejk.outer_add %S0, %kt, %vt : vector<16x40xf32>, vector<16xf32>, vector<40xf32>
+    %ot = ejk.read %S1, %kt along key : vector<16x40xf32>, vector<16xf32>
+    ejk.yield states(%S1 : vector<16x40xf32>) outputs(%ot : vector<40xf32>) saves(%S0 : vector<16x40xf32>)
+  }
+  return %o, %ht, %c : tensor<?x?x?x40xf32>, tensor<?x?x16x40xf32>, tensor<?x?x16x40xf32>
+}
+
+func.func @decayed_last(%k: tensor<?x?x?x16xf32>, %v: tensor<?x?x?x40xf32>, %g: tensor<?x?x?xf32>)
+    -> (tensor<?x?x?x40xf32>, tensor<?x?x16x40xf32>, tensor<?x?x16x40xf32>) {
+  %o, %ht, %c = ejk.scan save_every 6
+      sequences(%kt = %k : tensor<?x?x?x16xf32>, %vt = %v : tensor<?x?x?x40xf32>, %gt = %g : tensor<?x?x?xf32>)
+      states(%S = zero : tensor<?x?x16x40xf32>) -> (tensor<?x?x?x40xf32>) saves(tensor<?x?x16x40xf32>) {
+    %S0 = ejk.outer_add %S, %kt, %vt : vector<16x40xf32>, vector<16xf32>, vector<40xf32>
+    %S1 = ejk.decay %S0 by %gt along head : vector<16x40xf32>, f32
     %ot = ejk.read %S1, %kt along key : vector<16x40xf32>, vector<16xf32>
     ejk.yield states(%S1 : vector<16x40xf32>) outputs(%ot : vector<40xf32>) saves(%S0 : vector<16x40xf32>)
   }
