@@ -357,3 +357,45 @@ func.func @partitions(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
   }
   return %o : tensor<?x?x?x64xbf16>
 }
+
+// -----
+
+// What a matmul takes from registers has arrived there where that matmul has ended, and a wait for copies ends none.
+func.func @matmul_of_loaded(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xf32>)
+      attributes {tile.shared_bytes = 25600 : i64, tile.warpgroups, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xf32>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c64 = arith.constant 64 : index
+    %n = arith.ceildivui %length, %c64 : index
+    %zero = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<0.0> : vector<64x64xf32>
+    %ring = tile.make_ring tma at 0 mbarriers 16384 : <2 of vector<64x64xbf16>>
+    %x = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    %a = tile.convert %x to <swizzled at 17408> : vector<64x64xbf16>
+    tile.fence
+    tile.barrier
+    tile.acquire %ring[%c0] : <2 of vector<64x64xbf16>>
+    tile.fill %ring[%c0] from(%kr) at(%c0) channels(%c0) : <2 of vector<64x64xbf16>>, !tile.rows<vector<64xbf16>>
+    scf.for %i = %c0 to %n step %c1 {
+      %first = arith.muli %i, %c64 : index
+      %kt = tile.take %ring[%i] {tile.layouts = [#tile.layout<swizzled>]} : <2 of vector<64x64xbf16>> -> vector<64x64xbf16>
+      %next = arith.addi %i, %c1 : index
+      %ahead = arith.muli %next, %c64 : index
+      tile.acquire %ring[%next] : <2 of vector<64x64xbf16>>
+      tile.fill %ring[%next] from(%kr) at(%ahead) channels(%c0) : <2 of vector<64x64xbf16>>, !tile.rows<vector<64xbf16>>
+      // expected-note @below {{'tile.convert' reads there}}
+      %kf = tile.convert %kt to <fragments over 4 by 1> : vector<64x64xbf16>
+      %d = tile.dot %kf, %a transposed, %zero {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
+      tile.wait_copies 0
+      // expected-error @below {{races in shared memory: a fence is missing between 'tile.release' and an earlier access, at bytes 0 to 16384}}
+      tile.release %ring[%i] : <2 of vector<64x64xbf16>>
+      tile.wait_matmuls 0
+      tile.store %d, %or[%first, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    }
+    tile.wait_copies 0
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xf32>
+}
