@@ -49,6 +49,16 @@ TEST(HostWorkspace, TwoAtOnceAreApart) {
   EXPECT_EQ(bytes[mebibyte - 1], 1);
 }
 
+TEST(HostWorkspace, IsKeptHoweverOftenItIsTaken) {
+  const size_t bytes = 100 * mebibyte;
+  for (int i = 0; i < 8; ++i) {
+    HostWorkspace workspace(bytes);
+    char *first = static_cast<char *>(workspace.data());
+    EXPECT_EQ(*first, i ? 1 : *first); // of a new page, 0
+    *first = 1;
+  }
+}
+
 TEST(HostWorkspace, LargeOnesGoBack) {
   const size_t bytes = 300 * mebibyte, touched = 8 * mebibyte;
   for (int i = 0; i < 2; ++i) {
