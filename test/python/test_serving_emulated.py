@@ -1,4 +1,5 @@
-"""`ejk.serving` in the emulator: prefills of lightning attention whose f32 rows go chunk by chunk.
+"""`ejk.serving` in the emulator: prefills of lightning attention whose f32 rows go chunk by chunk, and offsets that
+are none.
 
 EJK_CUDA_DRIVER=build/lib/libejk-emulated-cuda.so python3 -m unittest test_serving_emulated"""
 
@@ -49,6 +50,22 @@ class Lightning(unittest.TestCase):
                     self.assertClose(pool[writes[n]], state, limit)
                     before[writes[n], :H * D * D] = pages[writes[n], :H * D * D]
                 np.testing.assert_array_equal(pages, before)
+
+    def test_a_last_offset_outside_of_the_rows(self):
+        """Nobody checks what lies in a GPU's memory: a sequence then ends where rows begin or end."""
+        for dtype in ("i4", "i8"):
+            for last, end in ((-5, 0), (-2**31, 0), (ROWS + 5, ROWS), (2**31 - 1, ROWS)):
+                with self.subTest(dtype=dtype, last=last), emulated() as device:
+                    pool = self.rng.standard_normal((3, H, D, D)).astype("f4")
+                    expected, state = self.exact(slice(0, end), pool[1])
+                    o = serving.lightning(self.q, self.k, self.v, self.slope, pool=pool, read_slots=np.array([1], "i4"),
+                                          write_slots=np.array([2], "i4"), cu_seqlens=np.array([0, last], dtype))
+                    self.assertEqual(device.calls, 1)
+                    self.assertClose(pool[2], state, 3e-7)
+                    if end:
+                        self.assertClose(o[0], expected, 3e-7)
+                    else:
+                        self.assertFalse(o.any())
 
 
 if __name__ == "__main__":
