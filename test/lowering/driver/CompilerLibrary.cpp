@@ -92,9 +92,17 @@ static void testCompile() {
   options.f32_matmuls = EJK_F32_MATMULS_BF16X6;
   expect(compile(kSum, options).find("mma.sync") != std::string::npos,
          "f32 rows go to tensor cores where that is allowed");
-  options.f32_matmuls = 3;
-  compile(kSum, options, &status);
-  expect(status == EJK_FAILED, "an algorithm that is none is an error");
+  for (int32_t algorithm : {-1, 3, INT32_MIN}) {
+    options.f32_matmuls = algorithm;
+    compile(kSum, options, &status);
+    expect(status == EJK_FAILED, "an algorithm that is none is an error");
+  }
+  options.f32_matmuls = EJK_F32_MATMULS_NONE;
+  for (int32_t kind : {-1, EJK_EMIT_PTX + 1, INT32_MIN}) {
+    options.emit = kind;
+    compile(kSum, options, &status);
+    expect(status == EJK_FAILED, "a result that is none is an error");
+  }
 }
 
 static void testDiagnostics() {
