@@ -72,6 +72,15 @@ TEST_F(Harness, WritesPastTheEndAreFound) {
   EXPECT_EQ(runError({x}), "a kernel wrote past the end of output 'y'");
 }
 
+TEST_F(Harness, WritesPastTheEndOfTheWorkspaceAreFound) {
+  nlohmann::json manifest = copyManifest("overrun_a3");
+  manifest["entries"][0]["workspace"] = {{{"name", "w"}, {"bytes", {"*", "R", 16}}}};
+  manifest["entries"][0]["launches"][0]["args"][1] = {{"workspace", 0}};
+  open(manifest);
+  HostTensor rows = fromDoubles("x", DataType::F32, {16, 4}, std::vector<double>(64));
+  EXPECT_EQ(runError({rows}), "a kernel wrote past the end of the workspace");
+}
+
 TEST_F(Harness, InputErrors) {
   open(copyManifest("copy_bytes_a3"));
   HostTensor z = x;
