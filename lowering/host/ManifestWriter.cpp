@@ -448,7 +448,13 @@ FailureOr<json::Object> ejk::writeManifest(ModuleOp module, StringRef arch, Stri
       return failure();
     // A derivative takes its function's inputs, a cotangent for each result, and the values that
     // the forward saved.
-    bool isAlternative = program->hasAttr(kAlternativeOfAttr);
+    auto alternativeOf = program->getAttrOfType<StringAttr>(kAlternativeOfAttr);
+    auto whole = alternativeOf ? module.lookupSymbol<func::FuncOp>(alternativeOf) : program;
+    if (!whole || whole.isPrivate())
+      return program.emitError() << "is one of the ways to compute '" << alternativeOf.getValue()
+                                 << "', which is not compiled; ask for that",
+             failure();
+    bool isAlternative = bool(alternativeOf);
     auto derivativeOf = program->getAttrOfType<StringAttr>(kDerivativeOfAttr);
     if (derivativeOf && !isAlternative &&
         module.lookupSymbol<func::FuncOp>(derivativeOf.getValue()))
