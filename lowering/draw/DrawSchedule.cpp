@@ -77,7 +77,7 @@ public:
     top += 30;
   }
 
-  int64_t height() const { return top; }
+  int64_t bottom() const { return top; }
 
 private:
   void text(int64_t x, int64_t y, StringRef words, StringRef attributes) {
@@ -107,18 +107,18 @@ private:
     return label;
   }
 
-  void box(const Span &span, double y, double boxHeight, bool isNamed) {
+  void rectangle(const Span &span, double y, double height, bool isNamed) {
     if (span.end <= begin || span.begin >= end || span.end <= span.begin)
       return;
     double x = xOf(span.begin), width = std::max(xOf(span.end) - x, 0.5);
     os << llvm::format("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"", x, y,
-                       width, boxHeight)
+                       width, height)
        << styleOf(span.activity).color << "\" stroke=\"#ffffff\" stroke-width=\"0.3\"><title>"
        << styleOf(span.activity).name << ", " << span.end - span.begin << " cycles from "
        << span.begin - begin << ": " << escape(describe(span.op)) << "</title></rect>\n";
     if (isNamed && width > kFewestOfText)
       os << llvm::format("<text x=\"%.1f\" y=\"%.1f\" font-size=\"9\" pointer-events=\"none\">",
-                         x + 2, y + boxHeight - 4)
+                         x + 2, y + height - 4)
          << escape(labelOf(span.op)) << "</text>\n";
   }
 
@@ -132,7 +132,7 @@ private:
       os << "<rect x=\"" << kLeft << "\" y=\"" << top << "\" width=\"" << kWidth - kLeft - kRight
          << "\" height=\"" << kRow - 3 << "\" fill=\"#f7f7f7\"/>\n";
       for (const Span &span : lane.spans)
-        box(span, top, kRow - 3, /*isNamed=*/true);
+        rectangle(span, top, kRow - 3, /*isNamed=*/true);
       top += kRow;
     }
     top += kGap;
@@ -148,8 +148,8 @@ private:
        << "\" height=\"" << kMapHeight << "\" fill=\"#f7f7f7\"/>\n";
     for (const Residence &one : timeline.residences) {
       double scale = double(kMapHeight) / double(timeline.sharedBytes);
-      box(one.span, double(top) + double(one.firstByte) * scale,
-          std::max(double(one.lastByte - one.firstByte) * scale, 1.0), /*isNamed=*/false);
+      rectangle(one.span, double(top) + double(one.firstByte) * scale,
+                std::max(double(one.lastByte - one.firstByte) * scale, 1.0), /*isNamed=*/false);
     }
     top += kMapHeight + kGap;
   }
@@ -175,8 +175,8 @@ FailureOr<std::string> ejk::drawSchedules(ModuleOp module) {
   });
   if (programs.empty())
     return module.emitError(
-               "has no block program whose schedule could be drawn; its scans go step by "
-               "step, which --schedule=chunk explains"),
+               "has no block program whose schedule could be drawn: its scans go step by step; "
+               "--schedule=chunk says why"),
            failure();
   std::string body;
   llvm::raw_string_ostream stream(body);
@@ -186,7 +186,7 @@ FailureOr<std::string> ejk::drawSchedules(ModuleOp module) {
     drawing.add(name, program);
   std::string svg;
   llvm::raw_string_ostream(svg) << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << kWidth
-                                << "\" height=\"" << drawing.height()
+                                << "\" height=\"" << drawing.bottom()
                                 << "\" font-family=\"sans-serif\" font-size=\"11\">\n"
                                 << "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
                                 << body << "</svg>\n";

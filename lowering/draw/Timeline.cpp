@@ -264,7 +264,7 @@ private:
     }
   }
 
-  /// The stages of each ring: what is on its way, and what is held until it is released.
+  /// The stages of each ring: copies on their way, then rows until their release.
   void finishRings() {
     for (auto [ring, number] : rings) {
       auto maker = ring.getDefiningOp<MakeRingOp>();
